@@ -63,6 +63,17 @@ pub enum Trend {
     Stable,
 }
 
+impl Trend {
+    /// Returns the identifier that tools use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Improving => "improving",
+            Self::Declining => "declining",
+            Self::Stable => "stable",
+        }
+    }
+}
+
 /// Reputation of an agent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reputation {

@@ -12,7 +12,7 @@ const VALIDATION_SECONDS: u64 = 90 * 86_400;
 /// Age of a transfer up to which the old owner's reputation may mislead, in seconds: 30 days.
 const TRANSFER_SECONDS: u64 = 30 * 86_400;
 /// Response from which a validation counts as passed.
-const PASSED: u8 = 80;
+pub const PASSED: u8 = 80;
 /// Highest trust score of an agent without any validation.
 const UNVALIDATED_LIMIT: u32 = 80;
 
@@ -71,6 +71,24 @@ pub enum TrustFlag {
     FailedValidation,
 }
 
+impl TrustFlag {
+    /// Returns the identifier that tools use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoRegistrationFile => "no_registration_file",
+            Self::MismatchedRegistration => "mismatched_registration",
+            Self::HostileText => "hostile_text",
+            Self::Inactive => "inactive",
+            Self::NoWallet => "no_wallet",
+            Self::RecentlyTransferred => "recently_transferred",
+            Self::NoRatings => "no_ratings",
+            Self::DecliningReputation => "declining_reputation",
+            Self::NoValidation => "no_validation",
+            Self::FailedValidation => "failed_validation",
+        }
+    }
+}
+
 /// Trust in an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrustEvaluation {
@@ -106,6 +124,16 @@ pub fn identity_score(facts: &IdentityFacts, now: u64) -> u32 {
     .sum()
 }
 
+/// Mean of the responses of the last 90 days, from 0 to 100; `None` without any.
+pub fn validation_score(validations: &[Validation], now: u64) -> Option<u32> {
+    let recent: Vec<u32> = validations
+        .iter()
+        .filter(|validation| now.saturating_sub(validation.time) <= VALIDATION_SECONDS)
+        .map(|validation| u32::from(validation.response))
+        .collect();
+    recent.iter().sum::<u32>().checked_div(u32::try_from(recent.len()).unwrap_or(u32::MAX))
+}
+
 /// Evaluates an agent at `now`, in seconds since the Unix epoch. `validations` are the newest response of each validator.
 ///
 /// The composite is 20 % identity, 50 % reputation and 30 % validation. Without a recent validation it is 2/7 identity and
@@ -116,13 +144,7 @@ pub fn evaluate(
     validations: &[Validation],
     now: u64,
 ) -> TrustEvaluation {
-    let recent: Vec<u32> = validations
-        .iter()
-        .filter(|validation| now.saturating_sub(validation.time) <= VALIDATION_SECONDS)
-        .map(|validation| u32::from(validation.response))
-        .collect();
-    let length = u32::try_from(recent.len()).unwrap_or(u32::MAX);
-    let validation = recent.iter().sum::<u32>().checked_div(length);
+    let validation = validation_score(validations, now);
     let (identity, rated) = (identity_score(facts, now), reputation.score());
     let score = match validation {
         Some(validation) => (20 * identity + 50 * rated + 30 * validation) / 100,
@@ -166,6 +188,16 @@ pub enum Tier {
 
 impl Tier {
     const ALL: [Self; 4] = [Self::Bronze, Self::Silver, Self::Gold, Self::Platinum];
+
+    /// Returns the identifier that tools use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Bronze => "bronze",
+            Self::Silver => "silver",
+            Self::Gold => "gold",
+            Self::Platinum => "platinum",
+        }
+    }
 
     /// Minimum points of the tier.
     pub const fn threshold(self) -> u32 {
