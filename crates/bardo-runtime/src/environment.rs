@@ -17,6 +17,7 @@ use golem_chain::network::{NetworkPlan, NetworkPlanError};
 use golem_chain::price::{FixedPriceError, PriceChain};
 use golem_chain::provider::{ChainClient, ConnectError, ConnectRules};
 use golem_tools::engine::{ConnectedChain, ToolEnvironment, UnavailableChain};
+use golem_tools::identity::Credential;
 
 /// Connected chains with their embedded devnet, which must stay alive for them to run.
 #[derive(Debug)]
@@ -113,8 +114,10 @@ pub async fn open_telling(
                     }
                 }
             }
+            // An embedded devnet ends with its process, and its index with it.
+            let agents = DataFolder::of(config).agents_database();
             Ok(OpenEnvironment {
-                world: watching(config, ToolEnvironment::new(clock, None, chains, lost)),
+                world: watching(config, ToolEnvironment::new(clock, None, chains, lost)).keeping_agents(&agents),
                 sandbox: None,
                 rehearsal: None,
             })
@@ -175,6 +178,10 @@ fn watching(config: &Config, mut world: ToolEnvironment) -> ToolEnvironment {
     world.quotes = super::quotes::source(config, &world);
     world.intent_margin = config.intent_margin.value;
     world.account = account::pick(config, &world).ok().flatten().map(|picked| picked.address());
+    if config.quotes.api_key.is_some() {
+        let scopes = vec!["quotes".to_owned(), "orders".to_owned()];
+        world.credentials.push(Credential { name: "uniswap-trading-api".to_owned(), scopes, expires_at: None });
+    }
     world
 }
 

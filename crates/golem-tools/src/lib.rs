@@ -17,6 +17,7 @@ mod allowances;
 mod auction;
 pub mod data;
 pub mod engine;
+pub mod identity;
 pub mod intelligence;
 mod mev;
 mod orders;
@@ -38,6 +39,13 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &data::get_pool_info::TOOL_DEF,
     &data::get_token_price::TOOL_DEF,
     &data::search_tokens::TOOL_DEF,
+    &identity::identity_discover_agents::TOOL_DEF,
+    &identity::identity_evaluate_agent_trust::TOOL_DEF,
+    &identity::identity_get_agent_profile::TOOL_DEF,
+    &identity::identity_get_credentials::TOOL_DEF,
+    &identity::identity_get_reputation_summary::TOOL_DEF,
+    &identity::identity_get_tier::TOOL_DEF,
+    &identity::identity_get_validation_status::TOOL_DEF,
     &intelligence::intel_assess_mev_risk::TOOL_DEF,
     &safety::check_safety_status::TOOL_DEF,
     &safety::simulate_transaction::TOOL_DEF,

@@ -1,5 +1,7 @@
 //! Tests of the tools on the embedded devnet, compared with the contracts' own answers.
 
+mod identity;
+
 use std::sync::{Arc, LazyLock};
 
 use alloy::network::TransactionBuilder;
@@ -26,7 +28,9 @@ use golem_chain::price::PriceChain;
 use golem_chain::provider::ChainClient;
 
 /// Devnet shared by all tests. A test that changes state uses an account of its own.
-static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
+static SANDBOX: LazyLock<Sandbox> = LazyLock::new(sandbox);
+
+fn sandbox() -> Sandbox {
     let config = SandboxConfig {
         seed: 1,
         start_time: SystemClock.now_seconds(),
@@ -36,7 +40,7 @@ static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
         keeper: true,
     };
     Sandbox::boot(&config, &|_| {}).unwrap()
-});
+}
 
 struct ToolHarness {
     executor: Executor,
@@ -47,14 +51,18 @@ struct ToolHarness {
 
 /// Creates a test bench with the devnet account of this index.
 fn harness(account: Option<usize>) -> ToolHarness {
+    harness_on(&SANDBOX, account)
+}
+
+fn harness_on(sandbox: &Sandbox, account: Option<usize>) -> ToolHarness {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let networks = SANDBOX.description().networks();
-    let chains = networks.into_iter().zip(SANDBOX.chains()).map(|(network, chain)| {
+    let networks = sandbox.description().networks();
+    let chains = networks.into_iter().zip(sandbox.chains()).map(|(network, chain)| {
         let client = ChainClient::devnet(network, chain.devnet.clone(), clock.clone()).unwrap();
         let prices = PriceChain::for_chain(&client, &Default::default(), clock.clone()).unwrap();
         ConnectedChain::new(client, prices)
     });
-    let account = account.map(|number| SANDBOX.accounts()[number]);
+    let account = account.map(|number| sandbox.accounts()[number]);
     let world = Arc::new(ToolEnvironment::new(clock.clone(), account, chains.collect(), vec![]));
     let fabric = Fabric::in_memory(1_000, clock);
     let events = fabric.subscribe(1_000);

@@ -75,6 +75,7 @@ const QUEUE_SECRETS: &str = "queue-secrets";
 const LEDGERS: &str = "ledger";
 const RUNS: &str = "runs";
 const DATABASE: &str = "ledger.db";
+const AGENTS: &str = "agents.db";
 const PAPER: &str = "paper.db";
 const LOCK: &str = "in-use";
 
@@ -324,6 +325,11 @@ impl DataFolder {
         let id = binding::bind(&store, &identity).await?;
         let queue = SharedQueue::new(store.clone());
         Ok(Ledger { store, kind: identity.kind, queue, id: id.into(), _in_use: Arc::new(in_use) })
+    }
+
+    /// Path of the index of agents on all networks that are not embedded. It can be deleted at any time.
+    pub fn agents_database(&self) -> PathBuf {
+        self.root.join(AGENTS)
     }
 
     /// Path of the database of the open chains; `None` if it has not been created yet.

@@ -146,7 +146,88 @@ pub enum RuleError {
     NoRecipient,
 }
 
+/// Registry of ERC-8004.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RegistryKind {
+    /// Agents as ERC-721 tokens.
+    Identity,
+    /// Feedback of clients.
+    Reputation,
+    /// Requests for validations, and validators' responses.
+    Validation,
+}
+
 impl RegistryCall {
+    /// Decodes calldata for a registry; `None` for any other call, and for calldata in another encoding than that of
+    /// [`Self::calldata`], which could hide something.
+    pub fn decode(kind: RegistryKind, data: &[u8]) -> Option<Self> {
+        let call = match kind {
+            RegistryKind::Identity => Self::decode_identity(data)?,
+            RegistryKind::Reputation => Self::decode_reputation(data)?,
+            RegistryKind::Validation => Self::decode_validation(data)?,
+        };
+        (call.calldata().as_ref() == data).then_some(call)
+    }
+
+    fn decode_identity(data: &[u8]) -> Option<Self> {
+        if IdentityRegistry::register_0Call::abi_decode_validate(data).is_ok() {
+            return Some(Self::Register { uri: String::new(), metadata: Vec::new() });
+        }
+        if let Ok(call) = IdentityRegistry::register_1Call::abi_decode_validate(data) {
+            return Some(Self::Register { uri: call.agentURI, metadata: Vec::new() });
+        }
+        if let Ok(call) = IdentityRegistry::register_2Call::abi_decode_validate(data) {
+            let entry = |entry: MetadataEntry| (entry.metadataKey, entry.metadataValue);
+            return Some(Self::Register {
+                uri: call.agentURI,
+                metadata: call.metadata.into_iter().map(entry).collect(),
+            });
+        }
+        if let Ok(call) = IdentityRegistry::setAgentURICall::abi_decode_validate(data) {
+            return Some(Self::SetUri { agent: call.agentId, uri: call.newURI });
+        }
+        if let Ok(call) = IdentityRegistry::setMetadataCall::abi_decode_validate(data) {
+            return Some(Self::SetMetadata { agent: call.agentId, key: call.metadataKey, value: call.metadataValue });
+        }
+        let call = IdentityRegistry::safeTransferFromCall::abi_decode_validate(data).ok()?;
+        Some(Self::Transfer { agent: call.tokenId, from: call.from, to: call.to })
+    }
+
+    fn decode_reputation(data: &[u8]) -> Option<Self> {
+        if let Ok(call) = ReputationRegistry::giveFeedbackCall::abi_decode_validate(data) {
+            return Some(Self::GiveFeedback {
+                agent: call.agentId,
+                value: call.value,
+                decimals: call.valueDecimals,
+                tags: [call.tag1, call.tag2],
+                endpoint: call.endpoint,
+                uri: call.feedbackURI,
+                hash: call.feedbackHash,
+            });
+        }
+        let call = ReputationRegistry::revokeFeedbackCall::abi_decode_validate(data).ok()?;
+        Some(Self::RevokeFeedback { agent: call.agentId, index: call.feedbackIndex })
+    }
+
+    fn decode_validation(data: &[u8]) -> Option<Self> {
+        if let Ok(call) = ValidationRegistry::validationRequestCall::abi_decode_validate(data) {
+            return Some(Self::RequestValidation {
+                validator: call.validatorAddress,
+                agent: call.agentId,
+                uri: call.requestURI,
+                hash: call.requestHash,
+            });
+        }
+        let call = ValidationRegistry::validationResponseCall::abi_decode_validate(data).ok()?;
+        Some(Self::RespondValidation {
+            request: call.requestHash,
+            response: call.response,
+            uri: call.responseURI,
+            hash: call.responseHash,
+            tag: call.tag,
+        })
+    }
+
     /// Returns the calldata.
     pub fn calldata(&self) -> Bytes {
         match self.clone() {

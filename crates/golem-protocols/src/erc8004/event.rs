@@ -67,6 +67,12 @@ pub enum RegistryEvent {
         decimals: u8,
         /// Tags that classify the feedback.
         tags: [SafeText; 2],
+        /// Agent's endpoint that the feedback is about; empty if the client named none.
+        endpoint: SafeText,
+        /// Address of a file with details; empty without one.
+        uri: SafeText,
+        /// Hash of the file; zero without one.
+        hash: B256,
     },
     /// Revocation of feedback.
     FeedbackRevoked {
@@ -171,6 +177,9 @@ fn reputation(event: ReputationRegistryEvents) -> RegistryEvent {
             value: event.value,
             decimals: event.valueDecimals,
             tags: [name(&event.tag1), name(&event.tag2)],
+            endpoint: uri(&event.endpoint),
+            uri: uri(&event.feedbackURI),
+            hash: event.feedbackHash,
         },
         ReputationRegistryEvents::FeedbackRevoked(event) => RegistryEvent::FeedbackRevoked {
             agent: event.agentId,

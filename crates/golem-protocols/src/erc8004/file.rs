@@ -205,7 +205,30 @@ impl ReadRegistration {
     }
 }
 
+impl ReadRegistration {
+    /// Returns true if a text of the file was altered when it was cleaned: it contained control, direction or invisible
+    /// characters, or was too long.
+    pub fn has_altered_text(&self) -> bool {
+        let services = self.services.iter().flat_map(ReadService::texts);
+        [&self.name, &self.description, &self.image]
+            .into_iter()
+            .chain(&self.supported_trust)
+            .chain(services)
+            .any(SafeText::altered)
+    }
+
+    /// First service of a protocol; case does not matter.
+    pub fn service(&self, protocol: &str) -> Option<&ReadService> {
+        self.services.iter().find(|service| service.name.as_str().eq_ignore_ascii_case(protocol))
+    }
+}
+
 impl ReadService {
+    fn texts(&self) -> impl Iterator<Item = &SafeText> {
+        let lists = [&self.mcp_tools, &self.mcp_prompts, &self.mcp_resources, &self.a2a_skills];
+        [&self.name, &self.endpoint].into_iter().chain(&self.version).chain(lists.into_iter().flatten())
+    }
+
     /// Reads a service; `None` without a name and an endpoint.
     fn read(service: &Value) -> Option<Self> {
         let required = |name: &str| service.get(name)?.as_str().map(clean);

@@ -4,8 +4,11 @@
 //! The module does no I/O. Not here: reading a chain, fetching files, and signing.
 
 mod call;
+pub mod directory;
 mod event;
 pub mod file;
+pub mod reputation;
+pub mod trust;
 mod wallet;
 
 #[cfg(test)]
@@ -16,7 +19,7 @@ use std::str::FromStr;
 
 use alloy::primitives::{Address, U256};
 
-pub use call::{Metadata, RegistryCall, RuleError};
+pub use call::{Metadata, RegistryCall, RegistryKind, RuleError};
 pub use event::{RegistryEvent, UnknownEvent};
 pub use wallet::{MAX_DEADLINE_SECONDS, WalletChange};
 

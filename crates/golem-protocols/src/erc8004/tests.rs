@@ -161,3 +161,56 @@ fn invalid_files_have_distinct_errors() {
     let long = format!("data:application/json;base64,{}", "A".repeat(file::MAX_BYTES * 2));
     assert!(matches!(ReadRegistration::read_data_uri(&long), Err(FileError::TooLong { .. })));
 }
+
+#[test]
+fn calldata_is_decoded_as_it_was_encoded_and_nothing_else_is() {
+    let text = |text: &str| text.to_owned();
+    let calls = [
+        (RegistryKind::Identity, RegistryCall::Register { uri: text(""), metadata: vec![] }),
+        (RegistryKind::Identity, RegistryCall::Register { uri: text("data:,x"), metadata: vec![] }),
+        (
+            RegistryKind::Identity,
+            RegistryCall::Register { uri: text("u"), metadata: vec![(text("k"), Bytes::from_static(b"v"))] },
+        ),
+        (RegistryKind::Identity, RegistryCall::SetUri { agent: U256::from(3), uri: text("u") }),
+        (
+            RegistryKind::Identity,
+            RegistryCall::SetMetadata { agent: U256::from(3), key: text("k"), value: Bytes::from_static(b"v") },
+        ),
+        (RegistryKind::Identity, RegistryCall::Transfer { agent: U256::from(3), from: OWNER, to: CLIENT }),
+        (RegistryKind::Reputation, feedback(-5, 2)),
+        (RegistryKind::Reputation, RegistryCall::RevokeFeedback { agent: U256::from(3), index: 2 }),
+        (
+            RegistryKind::Validation,
+            RegistryCall::RequestValidation {
+                validator: CLIENT,
+                agent: U256::from(3),
+                uri: text("u"),
+                hash: B256::repeat_byte(1),
+            },
+        ),
+        (
+            RegistryKind::Validation,
+            RegistryCall::RespondValidation {
+                request: B256::repeat_byte(1),
+                response: 90,
+                uri: text("u"),
+                hash: B256::ZERO,
+                tag: text("zkml"),
+            },
+        ),
+    ];
+    for (kind, call) in calls {
+        let data = call.calldata();
+        assert_eq!(RegistryCall::decode(kind, &data), Some(call.clone()));
+        // Appended bytes are ignored by the contract, and could hide something from a reader.
+        assert_eq!(RegistryCall::decode(kind, &[data.as_ref(), &[0]].concat()), None, "{call:?}");
+        for other in [RegistryKind::Identity, RegistryKind::Reputation, RegistryKind::Validation] {
+            assert!(other == kind || RegistryCall::decode(other, &data).is_none(), "{call:?} as {other:?}");
+        }
+    }
+    // An approval of a whole collection is never an agent's write.
+    use alloy::sol_types::SolCall;
+    let approval = bardo_abi::erc8004::IdentityRegistry::setApprovalForAllCall { operator: CLIENT, approved: true };
+    assert_eq!(RegistryCall::decode(RegistryKind::Identity, &approval.abi_encode()), None);
+}

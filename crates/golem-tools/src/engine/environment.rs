@@ -2,6 +2,7 @@
 
 use bardo_base::model::RuleName;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use alloy::eips::BlockId;
@@ -9,6 +10,7 @@ use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
 
 use crate::engine::write_access::{PaperMode, PaperTrading};
+use crate::identity::{AgentIndex, Credential};
 use bardo_abi::erc20::Erc20;
 use bardo_base::clock::Clock;
 use bardo_base::config::DEFAULT_INTENT_MARGIN;
@@ -45,6 +47,8 @@ pub struct ToolEnvironment {
     pub rules: Option<Arc<OperatorPolicyEngine>>,
     /// Registry of signed orders and connected order services; `None` without a ledger.
     pub orders: Option<Orders>,
+    /// Credentials that this machine holds, without their values.
+    pub credentials: Vec<Credential>,
     /// Auction kind per chain id, for calls without a ledger.
     auctions: BTreeMap<u64, OrderKind>,
     chains: Vec<ConnectedChain>,
@@ -66,6 +70,8 @@ pub struct ConnectedChain {
     pub client: ChainClient,
     /// Price feeds of the chain's tokens.
     pub prices: PriceChain,
+    /// Index of the chain's agents.
+    pub agents: AgentIndex,
     /// State source for simulations, with a cache.
     source: ForkSource,
     /// Reader of the chain's pools, or the reason why the address book does not support one.
@@ -101,6 +107,7 @@ impl ToolEnvironment {
             intent_margin: DEFAULT_INTENT_MARGIN,
             rules: None,
             orders: None,
+            credentials: Vec::new(),
             auctions: BTreeMap::new(),
             chains,
             networks,
@@ -203,6 +210,13 @@ impl ToolEnvironment {
             Arc::new(Self { chains: chains.collect(), ..self.clone() })
         };
         (0..most).map(of).collect()
+    }
+
+    /// Keeps the indexes of agents in this database, which is created at the first reading of one.
+    #[must_use]
+    pub fn keeping_agents(self, database: &Path) -> Self {
+        self.chains.iter().for_each(|chain| chain.agents.keep_in(database.to_owned()));
+        self
     }
 
     /// Sets the registry of signed orders and order services.
@@ -352,7 +366,7 @@ impl ConnectedChain {
         // Pools are read by agreement of the endpoints: a single endpoint could invent pools, and its latest block too.
         let pools = PoolReader::new(client.agreed().clone(), client.network()).map(Arc::new);
         let source = ForkSource::of(&client);
-        Self { client, prices, source, pools }
+        Self { client, prices, agents: AgentIndex::default(), source, pools }
     }
 
     /// Returns the pool reader, which caches pools.

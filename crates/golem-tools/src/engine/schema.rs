@@ -74,6 +74,12 @@ pub enum SchemaFault {
     /// More characters than allowed.
     #[error("{0} is longer than {1}")]
     Longer(Value, Value),
+    /// Fewer items than allowed.
+    #[error("{0} has fewer items than {1}")]
+    Fewer(Value, Value),
+    /// More items than allowed.
+    #[error("{0} has more items than {1}")]
+    More(Value, Value),
     /// Fits too few or too many of the alternatives.
     #[error("{value} matches {fitting} of {schemas} schemas")]
     Alternatives {
@@ -124,6 +130,21 @@ fn fits(schema: &Value, value: &Value, at: &str) -> Result<(), SchemaMismatch> {
                 let fitting = schemas.iter().filter(|schema| fits(schema, value, at).is_ok()).count();
                 let right = if keyword == "oneOf" { fitting == 1 } else { fitting > 0 };
                 (!right).then(|| SchemaFault::Alternatives { value: value.clone(), fitting, schemas: schemas.len() })
+            }
+            "minItems" => {
+                let few = value.as_array().is_some_and(|all| below(size(all), limit.as_f64()));
+                few.then(|| against(SchemaFault::Fewer, limit))
+            }
+            "maxItems" => {
+                let many = value.as_array().is_some_and(|all| below(limit.as_f64(), size(all)));
+                many.then(|| against(SchemaFault::More, limit))
+            }
+            "prefixItems" => {
+                let both = limit.as_array().into_iter().flatten().zip(value.as_array().into_iter().flatten());
+                for (place, (schema, item)) in both.enumerate() {
+                    fits(schema, item, &format!("{at}/{place}"))?;
+                }
+                None
             }
             "items" => {
                 for (place, item) in value.as_array().into_iter().flatten().enumerate() {
@@ -182,6 +203,10 @@ fn is_of_type(wanted: &Value, value: &Value) -> bool {
 
 fn below(one: Option<f64>, other: Option<f64>) -> bool {
     one.zip(other).is_some_and(|(one, other)| one < other)
+}
+
+fn size(items: &[Value]) -> Option<f64> {
+    u32::try_from(items.len()).ok().map(f64::from)
 }
 
 fn length(text: &str) -> Option<f64> {
@@ -293,6 +318,9 @@ mod tests {
             (json!({ "maximum": 255 }), json!(256)),
             (json!({ "minLength": 2 }), json!("a")),
             (json!({ "maxLength": 2 }), json!("abc")),
+            (json!({ "minItems": 2 }), json!([1])),
+            (json!({ "maxItems": 2 }), json!([1, 2, 3])),
+            (json!({ "prefixItems": [{ "type": "integer" }, { "type": "string" }] }), json!([1, 2])),
             (json!({ "oneOf": [{ "type": "integer" }, { "type": "number" }] }), json!(1)),
             (json!({ "anyOf": [{ "type": "integer" }, { "type": "null" }] }), json!("x")),
             (json!({ "pattern": "x" }), json!("x")),
