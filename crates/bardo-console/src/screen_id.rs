@@ -21,11 +21,13 @@ pub enum ScreenId {
     Logs,
     /// 9: unconfirmed transactions and open orders.
     Transactions,
+    /// 0: registered agents.
+    Agents,
 }
 
 impl ScreenId {
     /// All screens, in the order of their digits.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Live,
         Self::Trade,
         Self::Orders,
@@ -35,6 +37,7 @@ impl ScreenId {
         Self::Network,
         Self::Logs,
         Self::Transactions,
+        Self::Agents,
     ];
 
     /// Digit key that switches to the screen.
@@ -49,6 +52,7 @@ impl ScreenId {
             Self::Network => '7',
             Self::Logs => '8',
             Self::Transactions => '9',
+            Self::Agents => '0',
         }
     }
 
@@ -64,6 +68,7 @@ impl ScreenId {
             Self::Network => "Network",
             Self::Logs => "Logs",
             Self::Transactions => "Transactions",
+            Self::Agents => "Agents",
         }
     }
 }

@@ -7,6 +7,7 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::{Position, Rect};
 use serde_json::{Value, json};
 
+use super::agents::Agents;
 use super::audit::Audit;
 use super::network::NetworkScreen;
 use super::orders::Orders;
@@ -29,11 +30,13 @@ use bardo_session::handle::{DevnetControl, QueryResult, SessionCommand};
 mod asking;
 mod audit;
 mod narrowing;
+mod registry;
 mod results;
 mod trading;
 mod under_way;
 mod world;
 
+pub(crate) use registry::sample as sample_agents;
 pub(crate) use under_way::sample as sample_transactions;
 use world::{TestHarness, in_words, world};
 
@@ -344,6 +347,7 @@ fn screens() -> Vec<Box<dyn ScreenView>> {
         Box::<NetworkScreen>::default(),
         Box::<Audit>::default(),
         Box::<Transactions>::default(),
+        Box::<Agents>::default(),
     ]
 }
 
@@ -389,8 +393,9 @@ fn a_console_that_only_watches_changes_nothing_from_any_screen() {
             assert!(!matches!(request, ScreenRequest::Confirm { .. }), "{request:?}");
             if let ScreenRequest::Send(command) = request {
                 let reads = ["uniswap_get_quote", "get_chain_status", "get_balances"];
+                let identity = |tool: &str| tool.starts_with("identity_");
                 let harmless = match command.as_ref() {
-                    SessionCommand::Call { tool, .. } => reads.contains(&tool.as_str()),
+                    SessionCommand::Call { tool, .. } => reads.contains(&tool.as_str()) || identity(tool),
                     SessionCommand::Look { .. } => true,
                     _ => false,
                 };
@@ -419,6 +424,9 @@ fn no_hostile_text_reaches_a_cell_of_these_screens() {
         let world = in_words(&word);
         for screen in &mut screens() {
             open(screen.as_mut(), &world);
+            if screen.id() == ScreenId::Agents {
+                *screen = Box::new(registry::read(&world, &word));
+            }
             let mut buffer = Buffer::empty(AREA);
             screen.draw(&world.known(), &mut Painter { buffer: &mut buffer, theme: &theme }, AREA);
             for cell in &buffer.content {
@@ -433,7 +441,7 @@ proptest! {
 
     #[test]
     fn no_screen_draws_outside_or_panics(
-        which in 0usize..7,
+        which in 0usize..8,
         (width, height, x, y) in (0u16..200, 0u16..60, 0u16..6, 0u16..6),
         actions in prop::collection::vec(0usize..14, 0..12),
         clicks in prop::collection::vec((0u16..206, 0u16..66, any::<bool>()), 0..8),

@@ -4,6 +4,7 @@
 //!
 //! To add a screen, write a type that implements [`ScreenView`] and add it to [`Screens::new`].
 
+mod agents;
 mod audit;
 mod filter;
 mod form;
@@ -42,7 +43,7 @@ impl ScreenId {
     pub const fn does(self, action: Action) -> bool {
         match action {
             Action::NextPanel | Action::PreviousPanel => {
-                !matches!(self, Self::Orders | Self::Logs | Self::Transactions)
+                !matches!(self, Self::Orders | Self::Logs | Self::Transactions | Self::Agents)
             }
             // Trade is a form, without a list that could be filtered.
             Action::Filter | Action::NextMatch | Action::PreviousMatch => {
@@ -100,6 +101,10 @@ impl ScreenId {
                     | Action::CancelSelected
                     | Action::SpeedUp
                     | Action::Rebroadcast
+            ),
+            Self::Agents => matches!(
+                action,
+                Action::Open | Action::Zoom | Action::Copy | Action::Filter | Action::NextMatch | Action::PreviousMatch
             ),
             Self::Live | Self::Orders | Self::Logs => false,
         }
@@ -371,6 +376,7 @@ impl Screens {
             Box::<network::NetworkScreen>::default(),
             Box::<logs::Logs>::default(),
             Box::<transactions::Transactions>::default(),
+            Box::<agents::Agents>::default(),
         ];
         Self { screens: screens.into_iter().map(|screen| (screen.id(), screen)).collect() }
     }
@@ -394,6 +400,6 @@ impl Screens {
 #[cfg(test)]
 mod desk_tests;
 #[cfg(test)]
-pub(super) use desk_tests::sample_transactions;
+pub(super) use desk_tests::{sample_agents, sample_transactions};
 #[cfg(test)]
 pub(super) use form::tests::tool as sample_tool;

@@ -658,10 +658,11 @@ impl State {
         self.operator.requested_scenario.clone().or_else(|| self.session.feed.show.as_ref().map(ToString::to_string))
     }
 
-    /// Ids of the screens, in the order of their tabs. Screen 9 has a tab while it is shown: the line has no room for
-    /// more than eight.
+    /// Ids of the screens, in the order of their tabs. Screens 9 and 0 have a tab while they are shown: the line has no
+    /// room for more than eight.
     pub fn tabs(&self) -> Vec<ScreenId> {
-        let shown = |id: &ScreenId| *id != ScreenId::Transactions || self.display.screen == *id;
+        let rare = |id: ScreenId| matches!(id, ScreenId::Transactions | ScreenId::Agents);
+        let shown = |id: &ScreenId| !rare(*id) || self.display.screen == *id;
         self.display.screens.ids().filter(shown).collect()
     }
 }

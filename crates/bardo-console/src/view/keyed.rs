@@ -12,7 +12,7 @@ use super::tests::{drawn, news, running, text};
 use super::text_tests::{snapshot, start, tell};
 use crate::keymap::{Action, Context, Key, help_on};
 use crate::painter::Painter;
-use crate::screens::{ScreenId, sample_tool, ticket};
+use crate::screens::{CommandReply, ScreenId, sample_agents, sample_tool, ticket};
 use crate::state::{Effect, Input, Layer, State};
 use crate::theme::{Role, Theme};
 use crate::widgets::samples;
@@ -257,13 +257,22 @@ const BEFORE: &[&str] = &[
     "Tab / e Enter",
 ];
 
+/// Console on a screen that has what its keys act on.
+fn full_on(screen: ScreenId) -> State {
+    let mut state = full(120, 44);
+    press(&mut state, Key::char(screen.digit()));
+    if screen == ScreenId::Agents {
+        let CommandReply::Reply(response) = sample_agents("one") else { panic!("no reply") };
+        news(&mut state, SessionNews::Reply { ticket: ticket(screen, 1), response });
+    }
+    state
+}
+
 #[test]
 fn every_key_that_the_help_of_a_screen_lists_does_something_there() {
     for screen in ScreenId::ALL {
         let rows: Vec<(Key, Action)> = {
-            let mut state = full(120, 44);
-            press(&mut state, Key::char(screen.digit()));
-            state
+            full_on(screen)
                 .rows(Context::Page)
                 .filter(|row| row.context == Context::Page)
                 .map(|row| (row.keys[0], row.action))
@@ -275,8 +284,7 @@ fn every_key_that_the_help_of_a_screen_lists_does_something_there() {
                 continue;
             }
             let done = BEFORE.iter().any(|keys| {
-                let mut state = full(120, 44);
-                press(&mut state, Key::char(screen.digit()));
+                let mut state = full_on(screen);
                 for one in keys.split_whitespace() {
                     press(&mut state, Key::named(one).unwrap());
                 }

@@ -15,6 +15,7 @@ pub mod decision;
 pub mod dialog;
 pub mod figure;
 pub mod gauge;
+pub mod identity;
 pub mod order;
 pub mod paint;
 pub mod plain;

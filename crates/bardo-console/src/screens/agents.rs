@@ -1,0 +1,342 @@
+//! Screen 0: agents in the ERC-8004 registries, with rating, trust, tier and feedback. It reads by tools that sign
+//! nothing, and keeps what it read.
+
+use std::collections::BTreeMap;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Margin, Position, Rect};
+use ratatui::widgets::Widget;
+use serde_json::{Value, json};
+
+use super::filter::Filter;
+use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
+use crate::keymap::{Action, Key};
+use crate::painter::{Painter, StyledText, line};
+use crate::theme::{Role, Theme};
+use crate::widgets::identity::{Agent, AgentProfile, AgentTier, AgentTrust, IdentityCard};
+use crate::widgets::paint::{Row, cut, rows, wrapped};
+use bardo_base::text::{SafeText, width};
+use bardo_session::envelope::ToolResponse;
+use bardo_session::handle::SessionCommand;
+
+/// Width from which list and card stand side by side, in columns.
+const SIDE_BY_SIDE: u16 = 100;
+/// Number of agents that are listed.
+const LISTED: u32 = 100;
+/// Age from which the list is read again when the screen is shown, in milliseconds.
+const OLD_MILLIS: u64 = 30_000;
+
+/// Purpose of a call of this screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Purpose {
+    /// The list.
+    List,
+    /// A part of the card of the agent with this id.
+    Profile(SafeText),
+    Trust(SafeText),
+    Tier(SafeText),
+}
+
+/// State of screen 0.
+#[derive(Debug, Default)]
+pub struct Agents {
+    /// Agents in the order of their last event; `None` until they are read.
+    agents: Option<Vec<Agent>>,
+    /// Number of all registered agents.
+    total: u64,
+    /// Time at which the list was requested, in milliseconds since the Unix epoch.
+    asked_at: Option<u64>,
+    /// Reason why something could not be read.
+    fault: Option<SafeText>,
+    /// Running calls by their count.
+    running: BTreeMap<u32, Purpose>,
+    /// Id of the chosen agent.
+    chosen: Option<SafeText>,
+    /// Selected row, used if the chosen one is gone.
+    selected: usize,
+    zoomed: bool,
+    filter: Filter,
+    sent: u32,
+}
+
+impl Agents {
+    /// Agents that the filter lets through.
+    fn listed(&self) -> Vec<&Agent> {
+        let fits = |agent: &&Agent| {
+            let name = agent.name.as_ref().map_or("", SafeText::as_str);
+            let purpose = agent.description.as_ref().map_or("", SafeText::as_str);
+            let protocols: Vec<&str> = agent.protocols.iter().map(SafeText::as_str).collect();
+            self.filter.lets(&format!("{} {name} {purpose} {}", agent.id, protocols.join(" ")))
+        };
+        self.agents.iter().flatten().filter(fits).collect()
+    }
+
+    fn row(&self, all: &[&Agent]) -> usize {
+        let chosen = self.chosen.as_ref().and_then(|id| all.iter().position(|agent| agent.id == *id));
+        chosen.unwrap_or_else(|| self.selected.min(all.len().saturating_sub(1)))
+    }
+
+    fn choose(&mut self, row: usize) {
+        self.chosen = self.listed().get(row).map(|agent| agent.id.clone());
+        self.selected = row;
+    }
+
+    fn call(&mut self, purpose: Purpose) -> ScreenRequest {
+        let (tool, params) = match &purpose {
+            Purpose::List => ("identity_discover_agents", json!({ "limit": LISTED })),
+            Purpose::Profile(id) => {
+                ("identity_get_agent_profile", json!({ "agent_id": id.as_str(), "include_feedback": true }))
+            }
+            Purpose::Trust(id) => ("identity_evaluate_agent_trust", json!({ "agent_id": id.as_str() })),
+            Purpose::Tier(id) => ("identity_get_tier", json!({ "agent_id": id.as_str() })),
+        };
+        self.sent = self.sent.wrapping_add(1);
+        self.running.insert(self.sent, purpose);
+        ScreenRequest::Send(Box::new(SessionCommand::Call {
+            ticket: ticket(ScreenId::Agents, self.sent),
+            tool: tool.to_owned(),
+            params,
+            dry_run: true,
+            idempotency_key: None,
+        }))
+    }
+
+    /// Reads the selected agent's profile, trust and tier.
+    fn read_selected(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        let all = self.listed();
+        let Some(id) = all.get(self.row(&all)).map(|agent| agent.id.clone()) else {
+            // Nothing is listed: perhaps the registries can be read now.
+            self.asked_at = None;
+            return self.read_list(known);
+        };
+        self.chosen = Some(id.clone());
+        if self.running.values().any(|purpose| *purpose == Purpose::Profile(id.clone())) {
+            return Vec::new();
+        }
+        [Purpose::Profile(id.clone()), Purpose::Trust(id.clone()), Purpose::Tier(id)]
+            .into_iter()
+            .map(|purpose| self.call(purpose))
+            .collect()
+    }
+
+    fn read_list(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        let fresh = self.asked_at.is_some_and(|at| known.machine_millis < at.saturating_add(OLD_MILLIS));
+        if known.replayed() || fresh {
+            return Vec::new();
+        }
+        self.asked_at = Some(known.machine_millis);
+        vec![self.call(Purpose::List)]
+    }
+
+    fn receive(&mut self, purpose: &Purpose, response: &ToolResponse) {
+        let Some(data) = response.data.as_ref().filter(|_| response.error.is_none()) else {
+            let words = response.error.as_ref().map_or("no answer", |error| error.message());
+            self.fault = Some(SafeText::clean(words, 300));
+            return;
+        };
+        self.fault = None;
+        match purpose {
+            Purpose::List => {
+                let entries = data.get("agents").and_then(Value::as_array).into_iter().flatten();
+                let mut read: Vec<Agent> = entries.filter_map(Agent::from_summary).collect();
+                let mut known: BTreeMap<SafeText, Agent> =
+                    self.agents.take().into_iter().flatten().map(|agent| (agent.id.clone(), agent)).collect();
+                for agent in &mut read {
+                    if let Some(before) = known.remove(&agent.id) {
+                        (agent.profile, agent.trust, agent.tier) = (before.profile, before.trust, before.tier);
+                    }
+                }
+                self.total = data.get("total").and_then(Value::as_u64).unwrap_or_default();
+                self.agents = Some(read);
+            }
+            Purpose::Profile(id) => self.update(id, |agent| agent.profile = AgentProfile::from_data(data)),
+            Purpose::Trust(id) => self.update(id, |agent| agent.trust = AgentTrust::from_data(data)),
+            Purpose::Tier(id) => self.update(id, |agent| agent.tier = AgentTier::from_data(data)),
+        }
+    }
+
+    fn update(&mut self, id: &SafeText, change: impl FnOnce(&mut Agent)) {
+        if let Some(agent) = self.agents.iter_mut().flatten().find(|agent| agent.id == *id) {
+            change(agent);
+        }
+    }
+
+    fn plan(&self, area: Rect, count: usize) -> (Rect, Rect) {
+        if self.zoomed {
+            return (Rect { width: 0, height: 0, ..area }, area);
+        }
+        if area.width >= SIDE_BY_SIDE {
+            return list::beside(area, (area.width * 2 / 5).clamp(44, 60));
+        }
+        let lines = u16::try_from(count).unwrap_or(u16::MAX).saturating_add(2);
+        list::stacked(area, lines.clamp(3, (area.height * 2 / 5).max(3)))
+    }
+
+    /// Explanation where no agent is listed.
+    fn empty_words(&self, known: &ScreenContext<'_>) -> String {
+        match (&self.agents, &self.fault) {
+            _ if known.replayed() => "A recording has no registries to read.".to_owned(),
+            (None, Some(fault)) => format!("The registries could not be read: {fault}"),
+            (None, None) => "Reading the registries…".to_owned(),
+            (Some(agents), _) if agents.is_empty() => "No agent is registered on the configured chains.".to_owned(),
+            (Some(_), _) => "No agent matches the filter.".to_owned(),
+        }
+    }
+}
+
+/// Cells of a row: id, name, rating, protocols.
+fn cells(agent: &Agent) -> [StyledText; 4] {
+    let name = agent.name.as_ref().map_or("without a name", SafeText::as_str);
+    let role = if agent.active { Role::Text } else { Role::TextDim };
+    let rating = match agent.ratings {
+        0 => ("–".to_owned(), Role::TextDim),
+        count => (format!("{} ★ ({count})", agent.average), Role::Text),
+    };
+    let protocols: Vec<&str> = agent.protocols.iter().map(SafeText::as_str).collect();
+    [(agent.id.to_string(), Role::TextDim), (name.to_owned(), role), rating, (protocols.join(" "), Role::TextDim)]
+}
+
+/// Panel of the list.
+struct ListPanel<'a> {
+    theme: &'a Theme,
+    screen: &'a Agents,
+    known: &'a ScreenContext<'a>,
+}
+
+impl Widget for ListPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let all = screen.listed();
+        let read = screen.agents.as_ref().map_or(0, Vec::len);
+        let more = match u64::try_from(read).is_ok_and(|read| read < screen.total) {
+            true => format!(" of {}", screen.total),
+            false => String::new(),
+        };
+        let inner = list::framed(painter, area, true, &format!("Agents {}{more}", all.len()), &screen.filter.label());
+        if all.is_empty() {
+            let words = Row::new(screen.empty_words(known), Role::TextDim);
+            rows(painter, inner, &wrapped(vec![words], usize::from(inner.width).max(1)));
+            return;
+        }
+        let selected = screen.row(&all);
+        let cells: Vec<[StyledText; 4]> = all.iter().map(|agent| cells(agent)).collect();
+        let wide = |at: usize| {
+            cells.iter().filter_map(|row| row.get(at)).map(|(text, _)| width(text)).max().unwrap_or(0).min(24)
+        };
+        let widths: Vec<usize> = (0..4).map(wide).collect();
+        let room = usize::from(inner.height);
+        let first = list::first_shown(selected, room);
+        for (at, (index, row)) in (0..inner.height).zip(cells.iter().enumerate().skip(first)) {
+            let place = line(inner, at);
+            if index == selected {
+                painter.fill(place, Role::Selection);
+            }
+            let mark = if index == selected { "▸" } else { " " };
+            let mut pieces = vec![(mark.to_owned(), Role::BorderFocus)];
+            for ((text, role), wide) in row.iter().zip(&widths) {
+                let text = bardo_base::text::fit(text, *wide);
+                let pad = " ".repeat(wide.saturating_sub(width(&text)) + 2);
+                pieces.push((format!("{text}{pad}"), *role));
+            }
+            painter.pieces(place, &cut(&pieces, usize::from(inner.width)));
+        }
+        if cells.len() > room && room > 0 {
+            let words = format!(" {}–{} of {} ", first + 1, first + room, cells.len());
+            let below = line(area, area.height - 1);
+            painter.text(below, below.x + 2, &words, Role::TextDim);
+        }
+    }
+}
+
+impl ScreenView for Agents {
+    fn id(&self) -> ScreenId {
+        ScreenId::Agents
+    }
+
+    fn draw(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect) {
+        let all = self.listed();
+        let (list, card) = self.plan(area, all.len());
+        painter.render(ListPanel { theme: painter.theme, screen: self, known }, list);
+        match all.get(self.row(&all)) {
+            Some(agent) => {
+                let below = match (&self.fault, &agent.profile) {
+                    (Some(fault), _) => format!("✕ {fault}"),
+                    (None, None) => "Enter reads profile, trust, tier and feedback".to_owned(),
+                    (None, Some(_)) => "y copies the id".to_owned(),
+                };
+                painter.render(IdentityCard::new(agent, painter.theme).below(&below), card);
+            }
+            None => {
+                list::framed(painter, card, false, "Agent", &[]);
+            }
+        }
+    }
+
+    fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>> {
+        let all = self.listed();
+        let (at, last) = (self.row(&all), all.len().saturating_sub(1));
+        let page = usize::from(self.plan(area, all.len()).0.height.saturating_sub(2)).max(2);
+        if let Some(to) = list::moved(action, at, last, page) {
+            self.choose(to);
+            return Some(Vec::new());
+        }
+        match action {
+            Action::Open => return Some(self.read_selected(known)),
+            Action::Zoom => self.zoomed = !self.zoomed,
+            Action::Back if self.zoomed => self.zoomed = false,
+            Action::Back if self.filter.stands() => self.filter.clear(),
+            Action::Filter => self.filter.open(),
+            Action::Copy => return Some(vec![ScreenRequest::Copy(all.get(at)?.id.to_string())]),
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
+    fn filter(&self) -> Option<&Filter> {
+        Some(&self.filter)
+    }
+
+    fn filter_mut(&mut self) -> Option<&mut Filter> {
+        Some(&mut self.filter)
+    }
+
+    fn type_key(&mut self, key: Key, _known: &ScreenContext<'_>, _requests: &mut Vec<ScreenRequest>) -> bool {
+        self.filter.key(key)
+    }
+
+    fn click(&mut self, at: Position, _known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
+        let all = self.listed();
+        let (list, _) = self.plan(area, all.len());
+        let inside = list.inner(Margin::new(2, 1));
+        let first = list::first_shown(self.row(&all), usize::from(inside.height));
+        if let Some(row) = list::row_at(at, inside, first, all.len()) {
+            self.choose(row);
+        }
+        Vec::new()
+    }
+
+    fn wheel(&mut self, _at: Position, down: bool, _known: &ScreenContext<'_>, _area: Rect) {
+        let all = self.listed();
+        let (at, last) = (self.row(&all), all.len().saturating_sub(1));
+        self.choose(if down { (at + 1).min(last) } else { at.saturating_sub(1) });
+    }
+
+    fn shown(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        self.read_list(known)
+    }
+
+    fn receive_reply(&mut self, count: u32, reply: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        match reply {
+            // What this screen reads by itself is no activity of the operator.
+            CommandReply::Began(call) => return vec![ScreenRequest::SetAside(call)],
+            CommandReply::Reply(response) => {
+                if let Some(purpose) = self.running.remove(&count) {
+                    self.receive(&purpose, &response);
+                }
+            }
+            CommandReply::Found(_) => {}
+        }
+        Vec::new()
+    }
+}

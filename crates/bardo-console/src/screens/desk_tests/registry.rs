@@ -1,0 +1,143 @@
+//! Screen 0: registered agents.
+
+use ratatui::layout::Rect;
+use serde_json::{Value, json};
+
+use super::world::{TestHarness, world};
+use super::{AREA, calls, drawn, typed};
+use crate::keymap::Action;
+use crate::screens::agents::Agents;
+use crate::screens::{CommandReply, ScreenRequest, ScreenView};
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::id::CallId;
+use bardo_session::envelope::{CallStatus, ToolResponse};
+
+fn answered(data: Value) -> CommandReply {
+    CommandReply::Reply(Box::new(ToolResponse {
+        call_id: CallId::new(1),
+        status: CallStatus::Success,
+        data: Some(data),
+        error: None,
+        decision_hints: None,
+        explanation: None,
+    }))
+}
+
+fn entry(id: &str, name: Value, ratings: u64, active: bool) -> Value {
+    json!({
+        "agent_id": id, "name": name, "description": if name.is_null() { Value::Null } else { json!("Quotes swaps.") },
+        "protocols": ["mcp", "a2a"], "feedback_count": ratings, "average_score": 4.26, "active": active,
+        "agent_card": null, "relevance_score": null,
+    })
+}
+
+fn list(word: &str) -> Value {
+    json!({
+        "agents": [
+            entry("31337:3", json!(format!("quoter {word}")), 12, true),
+            entry("31337:0", json!("watcher"), 0, false),
+            entry("31338:1", Value::Null, 1, false),
+        ],
+        "total": 20, "has_more": true,
+    })
+}
+
+/// Reply with a list of three agents.
+pub(crate) fn sample(word: &str) -> CommandReply {
+    answered(list(word))
+}
+
+fn profile(word: &str) -> Value {
+    let given = |value: Value, counted: bool, revoked: bool| {
+        json!({
+            "id": "1", "value": value, "raw_value": "99.5", "tag1": word, "tag2": null,
+            "client_address": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "created_at": "2026-11-20 08:00:00Z",
+            "revoked": revoked, "counted": counted,
+        })
+    };
+    json!({
+        "owner": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266", "wallet": null,
+        "registered_at": "2026-11-01 08:00:00Z", "file_status": "read",
+        "services": [{"service_type": "mcp", "endpoint": format!("https://agent.example/{word}"), "version": null}],
+        "engagement": {"total_feedback": 3, "recent_trend": "improving"},
+        "feedback_history": [given(json!(425), true, false), given(Value::Null, false, false), given(json!(100), false, true)],
+    })
+}
+
+fn trust() -> Value {
+    json!({
+        "trust_score": 74, "confidence": 0.8, "flags": ["no_validation", "recently_transferred"],
+        "breakdown": {"identity_score": 90, "reputation_score": 68, "validation_score": 0},
+        "recommendation": "while_thriving",
+    })
+}
+
+/// Screen with the list, and with the first agent's card read.
+pub(super) fn read(world: &TestHarness, word: &str) -> Agents {
+    let mut screen = Agents::default();
+    let asked = calls(&screen.shown(&world.known()));
+    let [(count, tool, _, true)] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!(tool, "identity_discover_agents");
+    screen.receive_reply(*count, sample(word), &world.known());
+    let asked = calls(&screen.act(Action::Open, &world.known(), AREA).unwrap());
+    for (count, tool, params, dry_run) in asked {
+        assert_eq!((&params["agent_id"], dry_run), (&json!("31337:3"), true));
+        let data = match tool.as_str() {
+            "identity_get_agent_profile" => profile(word),
+            "identity_evaluate_agent_trust" => trust(),
+            "identity_get_tier" => json!({"tier": "silver", "points": 140, "next_tier_threshold": 300}),
+            other => panic!("{other}"),
+        };
+        screen.receive_reply(count, answered(data), &world.known());
+    }
+    screen
+}
+
+#[test]
+fn agents_and_the_card_of_one_at_each_size() {
+    let world = world();
+    let mut screen = read(&world, "one");
+    for (width, height) in [(120, 36), (80, 24), (40, 24), (14, 5)] {
+        let area = Rect { x: 0, y: 0, width, height };
+        insta::assert_snapshot!(format!("registry_{width}x{height}"), drawn(&screen, &world, area));
+    }
+    screen.act(Action::Zoom, &world.known(), AREA);
+    for (width, height) in [(80, 30), (40, 30)] {
+        let area = Rect { x: 0, y: 0, width, height };
+        insta::assert_snapshot!(format!("registry_card_{width}x{height}"), drawn(&screen, &world, area));
+    }
+}
+
+#[test]
+fn what_the_screen_reads_is_no_activity_and_is_not_read_again_at_once() {
+    let mut world = world();
+    let mut screen = read(&world, "one");
+    assert!(screen.shown(&world.known()).is_empty(), "the list is new");
+    let call = CallId::new(7);
+    let aside = screen.receive_reply(9, CommandReply::Began(call), &world.known());
+    assert_eq!(aside, [ScreenRequest::SetAside(call)]);
+    world.now += 31_000;
+    assert_eq!(calls(&screen.shown(&world.known())).len(), 1);
+    // What was read of an agent survives a new list.
+    screen.receive_reply(5, sample("two"), &world.known());
+    let text = drawn(&screen, &world, AREA);
+    assert!(text.contains("quoter two") && text.contains("74 of 100"), "{text}");
+}
+
+#[test]
+fn a_failure_is_shown_and_a_filter_finds_by_words() {
+    let world = world();
+    let mut screen = Agents::default();
+    let count = calls(&screen.shown(&world.known()))[0].0;
+    let error = ToolError::new(ErrorCode::ChainUnsupported, "this network has no registries");
+    let CommandReply::Reply(mut failed) = answered(Value::Null) else { panic!() };
+    (failed.status, failed.data, failed.error) = (CallStatus::Error, None, Some(error));
+    screen.receive_reply(count, CommandReply::Reply(failed), &world.known());
+    let text = drawn(&screen, &world, AREA);
+    assert!(text.contains("could not be read") && text.contains("network has no registries"), "{text}");
+    let mut screen = read(&world, "one");
+    screen.act(Action::Filter, &world.known(), AREA);
+    typed(&mut screen, &world, "watch");
+    let text = drawn(&screen, &world, AREA);
+    assert!(text.contains("watcher") && !text.contains("quoter"), "{text}");
+}
