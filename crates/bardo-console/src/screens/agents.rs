@@ -29,7 +29,7 @@ const OLD_MILLIS: u64 = 30_000;
 /// Purpose of a call of this screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Purpose {
-    /// The list.
+    /// List of all agents.
     List,
     /// A part of the card of the agent with this id.
     Profile(SafeText),
@@ -328,7 +328,7 @@ impl ScreenView for Agents {
 
     fn receive_reply(&mut self, count: u32, reply: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         match reply {
-            // What this screen reads by itself is no activity of the operator.
+            // The activity lists only what the operator or the Golem asked for.
             CommandReply::Began(call) => return vec![ScreenRequest::SetAside(call)],
             CommandReply::Reply(response) => {
                 if let Some(purpose) = self.running.remove(&count) {

@@ -87,7 +87,7 @@ pub struct AgentFeedback {
 /// Evaluation of an agent's trustworthiness; scores are from 0 to 100.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentTrust {
-    /// Composite score.
+    /// Composite of the three parts.
     pub score: u64,
     /// Scores of identity, reputation and validations.
     pub parts: [u64; 3],
