@@ -57,7 +57,7 @@ pub(super) fn of_call(tool: &str, response: &ToolResponse) -> String {
 fn outcome(status: CallStatus) -> (char, &'static str) {
     match status {
         CallStatus::Success => ('✓', "done"),
-        CallStatus::Simulated => ('○', "rehearsed, nothing was signed"),
+        CallStatus::Simulated => ('○', "simulated, nothing was signed"),
         CallStatus::Partial => ('▸', "under way"),
         CallStatus::Blocked => ('✗', "blocked by a rule"),
         CallStatus::Rejected => ('✗', "not approved"),

@@ -449,6 +449,7 @@ pub(super) enum TransactionsAction {
     /// Sign a waiting transaction again with higher fees
     SpeedUp {
         /// Hash of the transaction
+        #[arg(value_parser = transaction_hash)]
         hash: B256,
         #[command(flatten)]
         how: ReplacementFlags,
@@ -456,6 +457,7 @@ pub(super) enum TransactionsAction {
     /// Cancel a waiting transaction by a transfer of nothing to the account itself
     Cancel {
         /// Hash of the transaction
+        #[arg(value_parser = transaction_hash)]
         hash: B256,
         #[command(flatten)]
         how: ReplacementFlags,
@@ -463,6 +465,7 @@ pub(super) enum TransactionsAction {
     /// Send the signed bytes of a waiting transaction to all endpoints again
     SendAgain {
         /// Hash of the transaction
+        #[arg(value_parser = transaction_hash)]
         hash: B256,
     },
 }
@@ -811,4 +814,14 @@ fn speed(text: &str) -> Result<u32, SpeedError> {
     let whole: u32 = whole.parse().map_err(|_| SpeedError)?;
     let speed = whole.checked_mul(100).and_then(|whole| whole.checked_add(hundredths)).ok_or(SpeedError)?;
     if (10..=100_000).contains(&speed) { Ok(speed) } else { Err(SpeedError) }
+}
+
+/// Error of text that is no hash of a transaction.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("expected 0x and 64 hexadecimal digits; `bardo transactions` lists them")]
+struct HashError;
+
+/// Reads the hash of a transaction.
+fn transaction_hash(text: &str) -> Result<B256, HashError> {
+    text.parse().map_err(|_| HashError)
 }

@@ -46,7 +46,7 @@ pub(super) fn run(
             if json {
                 print_json(&removed)?;
             } else {
-                print(&format!("{}  {} has no label any more\n", removed.address, removed.name))?;
+                print(&format!("Removed the label {} from {}\n", removed.name, removed.address))?;
             }
             Ok(CliExit::Success)
         }

@@ -140,7 +140,18 @@ fn kind_of(schema: &Value) -> String {
         Value::Array(kinds) => {
             kinds.iter().filter_map(Value::as_str).filter(|kind| *kind != "null").collect::<Vec<_>>().join(" or ")
         }
-        _ => "object".to_owned(),
+        _ => match schema["anyOf"].as_array() {
+            Some(kinds) => {
+                let mut names: Vec<String> = Vec::new();
+                for kind in kinds.iter().filter(|kind| kind["type"] != "null").map(kind_of) {
+                    if !names.contains(&kind) {
+                        names.push(kind);
+                    }
+                }
+                names.join(" or ")
+            }
+            None => "object".to_owned(),
+        },
     }
 }
 

@@ -98,7 +98,7 @@ pub(super) async fn run(
         // Every wakeup also handles what depends on time alone, such as debounced quotes and chain health checks.
         let due = console.state.update(Input::Time(now_millis()));
         if console.carry_out(due)? {
-            return Ok(console.state.session.summary.take().map(|session_summary| *session_summary));
+            return console.state.end();
         }
         let mut next = Some(woken);
         let mut taken = 0;
@@ -120,7 +120,7 @@ pub(super) async fn run(
                 WakeReason::Terminal(Some(Ok(event))) => console.event(event)?,
             };
             if leave {
-                return Ok(console.state.session.summary.take().map(|session_summary| *session_summary));
+                return console.state.end();
             }
             taken += 1;
             if taken < MOST_AT_ONCE {

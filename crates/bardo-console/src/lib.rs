@@ -82,6 +82,9 @@ pub enum ConsoleError {
     /// The async runtime could not be started.
     #[error("cannot start the console's threads: {0}")]
     Runtime(#[source] io::Error),
+    /// The session could not start, and the operator left.
+    #[error("the session did not start: {0}")]
+    NotStarted(SafeText),
     /// A thread panicked; its report has been printed.
     #[error("a part of Bardo crashed; its report is printed above")]
     Panicked,
@@ -98,8 +101,8 @@ impl ConsoleError {
 /// Returns the session summary, if the session sent one.
 ///
 /// # Errors
-/// A [`ConsoleError`] if the terminal, the theme or the runtime cannot be used, or if a thread panicked. The terminal
-/// has been restored by then.
+/// A [`ConsoleError`] if the terminal, the theme or the runtime cannot be used, if the session did not start, or if a
+/// thread panicked. The terminal has been restored by then.
 pub fn run(options: &ConsoleOptions, source: Source) -> Result<Option<SessionSummary>, ConsoleError> {
     if !io::stdout().is_terminal() {
         return Err(ConsoleError::NotATerminal);

@@ -113,8 +113,11 @@ async fn rules_of(
     ledger: &Ledger,
     now_millis: u64,
 ) -> Result<Arc<OperatorPolicyEngine>, ToolError> {
-    let keeper = policy::open(config, devnet)
-        .map_err(|error| ToolError::new(ErrorCode::ValidationFailed, format_args!("the policy: {error}")))?;
+    let keeper = policy::open(config, devnet).map_err(|error| {
+        ToolError::new(ErrorCode::ValidationFailed, format_args!("the policy: {error}")).suggest(
+            "Correct the policy file: `bardo policy show` says what is wrong, `bardo policy explain` lists the fields.",
+        )
+    })?;
     let stop = DataFolder::of(config).stop_file();
     let labels = Labels::of(&DataFolder::of(config));
     let labelled = move || Ok(labels.list()?.into_iter().map(|label| label.address).collect());

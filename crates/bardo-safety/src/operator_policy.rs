@@ -74,6 +74,8 @@ pub struct OperatorPolicyEngine {
     /// Runtime for writes that may happen a moment later. The commit calls these rules on the store's own thread, which
     /// belongs to no runtime.
     runtime: OnceLock<Handle>,
+    /// Time of [`Self::resume`], in milliseconds since the Unix epoch: a new ledger has no clock yet.
+    resumed_at: OnceLock<u64>,
     /// Further addresses that others may imitate, such as labelled ones.
     acquaintances: Acquaintances,
     /// Rules of the real ledger, if these rules count in a paper ledger. They own the policy, and know earlier
@@ -126,7 +128,8 @@ impl OperatorPolicyEngine {
         let runtime = Handle::try_current().map(OnceLock::from).unwrap_or_default();
         let networks = networks.into_iter().collect();
         let acquaintances = Acquaintances::default();
-        let rules = Self { keeper, stop, store, networks, anchor, runtime, acquaintances, real: None };
+        let resumed_at = OnceLock::new();
+        let rules = Self { keeper, stop, store, networks, anchor, runtime, resumed_at, acquaintances, real: None };
         LogAnchor::begin(&rules.store);
         rules
     }

@@ -407,11 +407,14 @@ pub struct ActionAddress {
     pub part: AddressPart,
     /// Address in full.
     pub address: Address,
-    /// Display name, if known.
+    /// Display name, if known: from the address book, or the operator's words.
     pub label: Option<SafeText>,
     /// True if the policy lists the address for this part. Being known otherwise does not count.
     #[serde(default)]
     pub listed: bool,
+    /// True if the address is in the network's address book. A label alone does not put it there.
+    #[serde(default)]
+    pub in_book: bool,
     /// True for the account itself.
     pub is_from: bool,
     /// True if this installation has never paid the address.

@@ -411,8 +411,7 @@ impl State {
                 Vec::new()
             }
             PromptCommand::Begins(command) => {
-                let field = Box::new(TextField::holding(command));
-                self.display.layers.push(Layer::Palette { field, at: 0 });
+                self.display.prompt = Some(TextField::holding(command));
                 Vec::new()
             }
             PromptCommand::Again => match self.show() {

@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use super::feed::{CallStatus, Feed};
 use super::model::Page;
 use super::{LEAST, Layer, State, call_details};
+use crate::ConsoleError;
 use crate::format::short_hash;
 use crate::keymap::{self, Action, Context};
 use crate::screens::ScreenContext;
@@ -12,7 +13,7 @@ use crate::widgets::bridge::is_over;
 use crate::widgets::figure::paid;
 use bardo_base::fabric::ApprovalResolved;
 use bardo_base::model::StopLevel;
-use bardo_session::handle::SessionSnapshot;
+use bardo_session::handle::{SessionSnapshot, SessionSummary};
 use bardo_session::market::MoneyKind;
 use bardo_session::questions::{Question, RequestSubject};
 
@@ -90,6 +91,17 @@ impl State {
     /// may contain no block at all.
     pub fn booting(&self) -> bool {
         !self.replaying() && self.network_comes_up()
+    }
+
+    /// Result of the console at its end: the session's summary, if it sent one.
+    ///
+    /// # Errors
+    /// [`ConsoleError::NotStarted`] with the fault that kept the session from starting.
+    pub fn end(&mut self) -> Result<Option<SessionSummary>, ConsoleError> {
+        match self.session.page.fault.take().filter(|_| self.session.page.network.is_none()) {
+            Some(fault) => Err(ConsoleError::NotStarted(fault)),
+            None => Ok(self.session.summary.take().map(|summary| *summary)),
+        }
     }
 
     fn network_comes_up(&self) -> bool {

@@ -81,6 +81,7 @@ fn asked(sizes: &Sizes) -> (Question, Vec<String>, Vec<String>) {
         address: seed(0x10, at),
         label: at.is_multiple_of(2).then(|| text(&name("label", at, sizes.long))),
         listed: at.is_multiple_of(3),
+        in_book: at.is_multiple_of(2),
         is_from: false,
         first_seen: at % 4 == 3,
     };

@@ -83,6 +83,7 @@ pub(super) fn question(words: &SafeText) -> Question {
         address,
         label: Some(words.clone()),
         listed: false,
+        in_book: true,
         is_from: false,
         first_seen: false,
     };

@@ -154,7 +154,7 @@ fn action(preview: &Preview, network: Option<&Network>, context: RequestContext)
         ),
         nothing_else: nothing_else(preview),
         costs: costs(preview),
-        places: places(preview, &label, &context.listed),
+        places: places(preview, network, &label, &context.listed),
         checks: preview.verdicts.iter().map(Verdict::event).collect(),
         permit: preview.permit.permit_id,
         hash: preview.permit.simulation_hash,
@@ -281,6 +281,7 @@ fn nothing_else(preview: &Preview) -> Result<(), SafeText> {
 
 fn places(
     preview: &Preview,
+    network: Option<&Network>,
     label: &impl Fn(Address) -> Option<SafeText>,
     listed: &ListedAddresses,
 ) -> Vec<ActionAddress> {
@@ -290,7 +291,8 @@ fn places(
     let mut add = |part: AddressPart, address: Address, first_seen: bool| {
         let is_from = address == account && part != AddressPart::From;
         let listed = listed.has(part, payload.proposal().chain_id, address);
-        let place = ActionAddress { part, address, label: label(address), listed, is_from, first_seen };
+        let in_book = network.is_some_and(|network| network.book.name_of(address).is_some());
+        let place = ActionAddress { part, address, label: label(address), listed, in_book, is_from, first_seen };
         if !places.iter().any(|known| known.part == part && known.address == address) {
             places.push(place);
         }

@@ -147,6 +147,9 @@ impl SessionState {
                 let added = labels::add(&self.sources.folder, (&address, &name), watched, &networks, now).await;
                 if added.is_ok() {
                     self.read_names();
+                    // The task of the names would see no change any more, and read the balances a minute later.
+                    let state = Arc::clone(self);
+                    tokio::spawn(async move { state.read_watched().await });
                 }
                 Some(added.map(|label| label.describe()).map_err(CommandError::from))
             }

@@ -55,6 +55,7 @@ impl OperatorPolicyEngine {
             // The runtime in which the rules were created, if any, serves as well.
             let _known = self.runtime.set(runtime);
         }
+        let _first = self.resumed_at.set(now);
         let written = self.keeper.current().policy;
         let mut held = self.store.read(policy::stored_policy)?;
         if held.is_none() {
@@ -179,9 +180,10 @@ impl OperatorPolicyEngine {
     fn keep_soon(&self, policy: Arc<Policy>, changes: &[FieldChange]) {
         let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else { return };
         let (store, changes) = (self.store.clone(), changes.iter().map(words).collect::<Vec<_>>());
+        let since = self.resumed_at.get().copied().unwrap_or_default();
         runtime.spawn(async move {
             let kept = store.write(move |transaction| -> Result<(), AcceptError> {
-                let now = ledger::clock(transaction)?;
+                let now = ledger::clock(transaction)?.max(since);
                 policy::store_policy(transaction, &policy, now)?;
                 let body = json!({ "policy": policy.hash(), "name": policy.name(), "changes": changes });
                 let golem_id = GolemId::operator();
@@ -200,6 +202,7 @@ impl OperatorPolicyEngine {
     fn restate_soon(&self, policy: Arc<Policy>) {
         let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else { return };
         let store = self.store.clone();
+        let since = self.resumed_at.get().copied().unwrap_or_default();
         runtime.spawn(async move {
             let kept = store.write(move |transaction| -> Result<(), AcceptError> {
                 let Some((hash, sources)) =
@@ -214,13 +217,14 @@ impl OperatorPolicyEngine {
                 if both.hash() == hash {
                     return Ok(());
                 }
-                policy::store_policy(transaction, &both, ledger::clock(transaction)?)?;
+                let now = ledger::clock(transaction)?.max(since);
+                policy::store_policy(transaction, &both, now)?;
                 let changes = held.changes(&both).iter().map(words).collect::<Vec<_>>();
                 let body = json!({ "policy": both.hash(), "name": both.name(), "changes": changes });
                 let golem_id = GolemId::operator();
                 let entry =
                     LogEntry { kind: AuditKind::PolicyTightened, call_id: None, golem_id: &golem_id, body: &body };
-                audit::append(transaction, ledger::clock(transaction)?, &entry)?;
+                audit::append(transaction, now, &entry)?;
                 Ok(())
             });
             if let Err(error) = kept.await {

@@ -162,7 +162,8 @@ fn places(action: &ActionRequest) -> DetailSection {
         let label = match (&place.label, place.listed) {
             _ if place.is_from => "  the account itself".to_owned(),
             (Some(label), true) => format!("  {label}, on your list"),
-            (Some(label), false) => format!("  {label}, in address book"),
+            (Some(label), false) if place.in_book => format!("  {label}, in address book"),
+            (Some(label), false) => format!("  {label}, not in the address book"),
             (None, true) => "  on your list".to_owned(),
             (None, false) if place.part == AddressPart::From => String::new(),
             (None, false) => "  not in the address book".to_owned(),

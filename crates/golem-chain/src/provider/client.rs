@@ -490,5 +490,9 @@ pub(super) fn thresholds(network: &Network) -> HealthThresholds {
 }
 
 fn list(failures: &[ProviderError]) -> String {
+    if failures.is_empty() {
+        return "none is configured. Add one with --rpc NAME=URL, or as `rpc` of the chain in the configuration"
+            .to_owned();
+    }
     failures.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ")
 }

@@ -486,7 +486,8 @@ impl AgentSession {
         });
         let Some((name, tool)) = named else {
             let known: Vec<_> = QUERIES.iter().map(|query| query.name).collect();
-            let what = format!("there is no query `{}`", SafeText::clean(&asked.query, 40));
+            let what =
+                format!("there is no query `{}`; known: {}", SafeText::clean(&asked.query, 40), known.join(", "));
             let error = ToolError::new(ErrorCode::ValidationFailed, what);
             return Err(error.detail("parameter", "query").detail("known", known));
         };

@@ -311,9 +311,10 @@ fn detail_rows(rows: &mut Vec<Row>, action: &ActionRequest, columns: usize) {
 
 /// Rows that say which of the labels above are on the policy's list, and which in the address book.
 fn label_rows(rows: &mut Vec<Row>, action: &ActionRequest) {
-    let known = |listed: bool| {
+    let known = |fits: fn(&ActionAddress) -> bool| {
         let mut labels: Vec<&str> = Vec::new();
-        let of_them = action.places.iter().filter(|place| place.listed == listed && !place.is_from);
+        let of_them =
+            action.places.iter().filter(|place| fits(place) && !place.is_from && place.part != AddressPart::From);
         for label in of_them.filter_map(|place| place.label.as_ref()).map(SafeText::as_str) {
             if !labels.contains(&label) {
                 labels.push(label);
@@ -321,7 +322,11 @@ fn label_rows(rows: &mut Vec<Row>, action: &ActionRequest) {
         }
         labels.join(", ")
     };
-    for (words, labels) in [("on your list: ", known(true)), ("in address book: ", known(false))] {
+    for (words, labels) in [
+        ("on your list: ", known(|place| place.listed)),
+        ("in address book: ", known(|place| !place.listed && place.in_book)),
+        ("not in the address book: ", known(|place| !place.listed && !place.in_book)),
+    ] {
         if !labels.is_empty() {
             rows.push(Row::new(words, Role::TextDim).then(labels, Role::Dialog));
         }
@@ -452,12 +457,13 @@ fn place_rows(rows: &mut Vec<Row>, action: &ActionRequest, columns: usize) {
         if place.is_from {
             row = row.then("  = from ✓", Role::StateGood);
         } else if let Some(label) = &place.label {
-            let list = match (lists, place.listed) {
-                (false, _) => "",
-                (true, true) => ", on your list",
-                (true, false) => ", in address book",
+            let (list, role) = match (place.listed, place.in_book) {
+                (true, _) => (", on your list", Role::Dialog),
+                (false, true) => (", in address book", Role::Dialog),
+                // A label says who the operator thinks it is, not that anything knows it.
+                (false, false) => (", not in the address book", Role::StateCare),
             };
-            row = row.then(format!("  {label}{list}"), Role::Dialog);
+            row = row.then(format!("  {label}"), Role::Dialog).then(if lists { list } else { "" }, role);
         } else if place.listed {
             row = row.then("  on your list", Role::Dialog);
         } else if place.part != AddressPart::From {

@@ -47,6 +47,7 @@ fn place(part: AddressPart, seed: u8, label: Option<&str>, is_from: bool) -> Act
         address: Address::repeat_byte(seed),
         label: label.map(text),
         listed: false,
+        in_book: label.is_some(),
         is_from,
         first_seen: false,
     }

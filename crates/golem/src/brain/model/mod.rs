@@ -29,6 +29,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{AgentSignals, Brain, BrainEnd, COMMIT, WakeReason};
 use crate::agent_api::{ACTION_KINDS, ActionKind, QUERIES, in_agent_terms};
 use bardo_base::config::RpcUrl;
+use bardo_base::format::counted;
 use bardo_base::text::SafeText;
 use endpoint::ModelEndpoint;
 use golem_tools::engine::{ToolResponse, json_fault, unambiguous};
@@ -181,7 +182,7 @@ impl ModelBrain {
                 }
             }
             if let Some(most) = self.setup.ticks.filter(|most| self.ticks >= *most) {
-                return ModelEnd::Spent(format!("it reached its limit of {most} ticks"));
+                return ModelEnd::Spent(format!("it reached its limit of {}", counted(most, "tick", "ticks")));
             }
             due = Instant::now() + self.setup.tick;
         }

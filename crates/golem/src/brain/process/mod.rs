@@ -32,6 +32,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{AgentSignals, Brain, BrainEnd, COMMIT, WakeReason};
 use crate::agent_api::ActionKind;
+use bardo_base::format::counted;
 use bardo_base::text::SafeText;
 use child::{ChildOutput, ChildProcess};
 use confinement::{Confinement, IsolationLevel};
@@ -225,7 +226,7 @@ impl Conversation {
 
     fn tick(&mut self, signals: &AgentSignals) -> Result<(), ConversationEnd> {
         if let Some(most) = self.limits.ticks.filter(|most| self.ticks >= *most) {
-            return Err(ConversationEnd::Done(format!("it reached its limit of {most} ticks")));
+            return Err(ConversationEnd::Done(format!("it reached its limit of {}", counted(most, "tick", "ticks"))));
         }
         let now = Instant::now();
         self.due = now + self.limits.tick;
