@@ -124,6 +124,36 @@ pub(super) enum Command {
         #[arg(long)]
         stdio: bool,
     },
+    /// Approve a decision as the second operator, with a key that the policy names
+    #[command(long_about = "Approve a decision as the second operator, with a key that the policy names \
+        (second_approval.approvers).\n\nShows the decision of the session that `bardo serve` runs, here or through --via \
+        on another machine, and signs it with a key of this data folder. The signature is bound to exactly this decision \
+        and ends with it. The first operator still has to approve it. --typed-data and --signature let another wallet \
+        sign.")]
+    #[cfg(unix)]
+    Approve {
+        /// Offer of the decision, or hash of the policy, if several wait
+        #[arg(value_name = "DECISION")]
+        decision: Option<String>,
+        /// Approver's key, by its name in `bardo keys list` [default: the one that the policy names]
+        #[arg(long, value_name = "NAME")]
+        key: Option<String>,
+        /// Read the key's password from this file descriptor
+        #[arg(long, value_name = "N")]
+        password_fd: Option<u32>,
+        /// Reach the session through this shell command, such as 'ssh HOST bardo attach --stdio --watch'
+        #[arg(long, value_name = "COMMAND")]
+        via: Option<String>,
+        /// Print the typed data (EIP-712) for another wallet to sign, and stop
+        #[arg(long, conflicts_with_all = ["signature", "key", "password_fd"])]
+        typed_data: bool,
+        /// Deliver this signature over the typed data
+        #[arg(long, value_name = "0x…", conflicts_with_all = ["key", "password_fd"])]
+        signature: Option<String>,
+        /// Deadline in the typed data that was signed, for a policy
+        #[arg(long, value_name = "MILLISECONDS", requires = "signature")]
+        deadline: Option<u64>,
+    },
     /// Write ledgers, policies, playbooks and configuration into an encrypted file, while sessions run
     #[command(
         long_about = "Write ledgers, policies, playbooks and configuration into an encrypted file, while sessions \
@@ -693,6 +723,15 @@ pub(super) enum PolicyAction {
         /// Read the passwords from this file descriptor, one line per key in order of name, instead of asking for them
         #[arg(long, value_name = "N")]
         password_fd: Option<u32>,
+        /// Print the typed data (EIP-712) that the second operator signs, and stop
+        #[arg(long, conflicts_with = "signature")]
+        typed_data: bool,
+        /// Second operator's signature over the typed data, if the policy in force asks for one
+        #[arg(long, value_name = "0x…", requires = "deadline")]
+        signature: Option<String>,
+        /// Deadline in the typed data that was signed
+        #[arg(long, value_name = "MILLISECONDS", requires = "signature")]
+        deadline: Option<u64>,
     },
     /// Reject a looser policy file and record that in the audit log
     Refuse,

@@ -57,6 +57,16 @@ pub(super) async fn ask(queue: ApprovalQueue, networks: Vec<Network>, paper: boo
     }
 }
 
+/// Shows a decision with its raw calls, for a second operator.
+///
+/// # Errors
+/// A failure if the terminal cannot be written to.
+pub(super) fn review(question: &Question) -> Result<(), CommandFailure> {
+    let failed = || CommandFailure::from("the decision could not be shown");
+    show(&sections(question, SystemClock.now_millis())).ok_or_else(failed)?;
+    show(&raw(question)).ok_or_else(failed)
+}
+
 /// Shows `said` and asks the operator to type `word`. Returns true if they did.
 ///
 /// # Errors

@@ -14,6 +14,8 @@ macro_rules! eprintln {
 mod action_catalog;
 mod alerts;
 mod answer;
+#[cfg(unix)]
+mod approve;
 mod args;
 mod backup;
 mod call;
@@ -267,6 +269,11 @@ fn dispatch(mut cli: Cli) -> Result<CliExit, CommandFailure> {
         Some(Command::Attach { stdio: true, .. }) => serve::stdio(&load(&environment, &flags)?, &display),
         #[cfg(unix)]
         Some(Command::Attach { via, .. }) => serve::attach(&load(&environment, &flags)?, via.as_deref(), display),
+        #[cfg(unix)]
+        Some(Command::Approve { decision, key, password_fd, via, typed_data, signature, deadline }) => approve::run(
+            &load(&environment, &flags)?,
+            &approve::Options { decision, key, password_fd, via, typed_data, signature, deadline },
+        ),
         #[cfg(unix)]
         None if joins && serve::place(&load(&environment, &flags)?).is_served() => {
             serve::attach_plain(&load(&environment, &flags)?, display)

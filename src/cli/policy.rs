@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use alloy::primitives::B256;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -17,12 +18,14 @@ use bardo_base::model::{Category, Phase};
 use bardo_base::text::{SafeText, nearest, width};
 use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
 use bardo_runtime::policy::{is_devnet, open, place};
+use bardo_runtime::questions::second::POLICY_APPROVAL_MILLIS;
 use bardo_runtime::{OpenEnvironment, account, reauthentication};
 use bardo_safety::audit::AuditLog;
 use bardo_safety::custody::no_account;
 use bardo_safety::operator_policy::OperatorPolicyEngine;
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
 use bardo_safety::policy::{Policy, PolicyField, PolicyPreset};
+use bardo_safety::second_approval::{SecondError, SecondSignature};
 use golem_chain::network::{NetworkKind, NetworkPlan, NetworkPlanError};
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::{ApprovalMode, Catalog};
@@ -51,9 +54,14 @@ pub(super) fn run(
             explain(&open(&config, meant(&config)?.devnet)?.current().policy, field.as_deref(), json)
         }
         PolicyAction::Check { tool, params, phase, .. } => check(&config, tool, params, *phase, json),
-        PolicyAction::Accept { password_fd } => decide(&config, true, *password_fd),
+        PolicyAction::Accept { password_fd, typed_data, signature, deadline } => {
+            let signed = signature.as_deref().zip(*deadline).map(|(text, deadline)| Ok((text.parse()?, deadline)));
+            let signed = signed.transpose().map_err(|error: SecondError| CommandFailure::usage(error.to_string()))?;
+            let second = if *typed_data { SecondStep::Print } else { SecondStep::Accept(signed) };
+            decide(&config, Some(second), *password_fd)
+        }
         PolicyAction::Cage { action } => policy_cage::run(&config, action, paper, json),
-        PolicyAction::Refuse => decide(&config, false, None),
+        PolicyAction::Refuse => decide(&config, None, None),
         PolicyAction::Reset { what, password_fd, .. } => reset(&config, *what, *password_fd),
     }
 }
@@ -171,8 +179,25 @@ async fn rules(config: &Config) -> Result<(Arc<OperatorPolicyEngine>, OpenEnviro
     Ok((rules, opened, ledger))
 }
 
-/// Accepts a looser policy file, or rejects it.
-fn decide(config: &Config, accept: bool, password_fd: Option<u32>) -> Result<CliExit, CommandFailure> {
+/// Treatment of the second operator's approval.
+enum SecondStep {
+    /// Prints what the second operator signs, and accepts nothing.
+    Print,
+    /// Accepts, with the signature and its deadline if there is one.
+    Accept(Option<(SecondSignature, u64)>),
+}
+
+/// Prints the typed data for a second approval of the policy with this hash.
+fn print_second(rules: &OperatorPolicyEngine, hash: B256, now: u64) -> Result<CliExit, CommandFailure> {
+    match rules.policy_statement(hash, now.saturating_add(POLICY_APPROVAL_MILLIS))? {
+        Some((statement, _)) => print_json(&statement.typed_data())?,
+        None => return Err("the policy in force asks for no second approval".into()),
+    }
+    Ok(CliExit::Success)
+}
+
+/// Accepts a looser policy file, or rejects it without a step.
+fn decide(config: &Config, accept: Option<SecondStep>, password_fd: Option<u32>) -> Result<CliExit, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let (rules, ledger) = match NetworkPlan::from_config(config) {
@@ -197,11 +222,19 @@ fn decide(config: &Config, accept: bool, password_fd: Option<u32>) -> Result<Cli
         }
         let (hash, now) = (waiting.policy.hash(), SystemClock.now_millis());
         let by = format!("bardo policy, process {}", std::process::id());
-        if !accept {
+        let Some(accept) = accept else {
             eprint!("{said}");
             rules.refuse(hash, &by, now).await?;
             print("rejected; the previous policy stays in force\n")?;
             return Ok(CliExit::Success);
+        };
+        match accept {
+            SecondStep::Print => return print_second(&rules, hash, now),
+            SecondStep::Accept(Some((signature, deadline))) => {
+                let by = rules.approve_second(hash, deadline, signature, now)?;
+                eprintln!("bardo: second approval by {by}");
+            }
+            SecondStep::Accept(None) => {}
         }
         if !consent::confirm(&said, "loosen")? {
             let error = "not accepted; the previous policy stays in force";

@@ -204,7 +204,7 @@ fn rights(display: &DisplayOptions) -> Rights {
 }
 
 /// Running program that leads to a session. It is killed on drop: its connection is closed by then.
-struct TunnelProcess(Child);
+pub(super) struct TunnelProcess(Child);
 
 impl Drop for TunnelProcess {
     fn drop(&mut self) {
@@ -216,7 +216,7 @@ impl Drop for TunnelProcess {
 /// Starts a program that leads to a session, such as `ssh HOST bardo attach --stdio`. It may ask for a password on the
 /// terminal itself. What it writes to stderr is shown until the session has answered, without control characters, and
 /// dropped afterwards, when the console draws there.
-fn connect_through(command: &str) -> Result<(Connection, TunnelProcess), CommandFailure> {
+pub(super) fn connect_through(command: &str) -> Result<(Connection, TunnelProcess), CommandFailure> {
     let (ours, theirs) = UnixStream::pair()?;
     let (reading, writing) = (OwnedFd::from(theirs.try_clone()?), OwnedFd::from(theirs));
     let mut program = Command::new("/bin/sh");

@@ -20,6 +20,7 @@ mod questions;
 mod real_network;
 mod replacements;
 mod revocations;
+mod second_approval;
 mod served;
 mod services;
 mod tokens;

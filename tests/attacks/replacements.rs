@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use alloy::consensus::{Transaction as _, TxEip1559};
 use alloy::primitives::{Address, B256, Bytes, TxKind, U256};
 use bardo::base::error::ErrorCode;
-use bardo::base::id::CallId;
+use bardo::base::id::{CallId, GolemId};
+use bardo::base::model::StopLevel;
 use bardo::chain::devnet::MiningMode;
 use bardo::chain::network::NetworkKind;
 use bardo::chain::sender::{self, RecordError, SendState, SenderRules};
@@ -194,4 +195,50 @@ async fn an_original_with_a_stored_cancellation_is_neither_sent_again_nor_outbid
         .store
         .write(move |transaction| sender::store_replacement(transaction, hash, &outbid, 2).map(|permit| permit.hash()));
     assert!(matches!(refused.await, Err(RecordError::Ended { .. })));
+}
+
+/// A cancellation or a speed-up changes what another Golem, or the operator, has decided.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_golem_replaces_no_transaction_of_another() {
+    let (world, _devnet, hash) = waiting(86).await;
+    for intent in BOTH {
+        let own = world.replacing(hash, intent);
+        let other = Proposal { golem_id: "another".parse().unwrap(), ..own.clone() };
+        assert_eq!(assert_refused(&world, other, "another Golem").await, ErrorCode::TransactionNotOwn);
+        let operators = Proposal { golem_id: GolemId::operator(), ..own };
+        assert!(world.preview(operators).await.is_ok(), "{intent:?}");
+    }
+    // A row that no call of the ledger explains belongs to nobody.
+    let cut = world.store.write(|transaction| {
+        Ok::<_, StoreError>(transaction.execute("UPDATE safety_leg SET hash = randomblob(32)", [])?)
+    });
+    assert_eq!(cut.await.unwrap(), 1);
+    let proposal = world.replacing(hash, ProposalIntent::CancelTransaction);
+    assert!(!proposal.golem_id.is_operator());
+    assert_eq!(assert_refused(&world, proposal, "without origin").await, ErrorCode::TransactionNotOwn);
+}
+
+/// Under a stop, cancellations and refunds may be sped up, and nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn under_a_stop_a_cancellation_is_sped_up_and_nothing_else() {
+    let (world, _devnet, hash) = waiting(87).await;
+    *world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
+    let code = assert_refused(&world, world.replacing(hash, ProposalIntent::SpeedUp), "an allowance").await;
+    assert_eq!(code, ErrorCode::Halted);
+    let cancellation = world.leave_waiting(world.replacing(hash, ProposalIntent::CancelTransaction)).await;
+    let hurried = world.preview(world.replacing(cancellation, ProposalIntent::SpeedUp)).await.unwrap();
+    assert!(hurried.simulated.only_revokes);
+}
+
+/// The row of one transaction could name another plan's as the one that it repeats.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forged_link_makes_no_two_transactions_one_action() {
+    let (world, _devnet, hash) = waiting(88).await;
+    let cancellation = world.leave_waiting(world.replacing(hash, ProposalIntent::CancelTransaction)).await;
+    let kin = |hash| world.store.read(|connection| sender::kin(connection, hash)).unwrap();
+    assert_eq!((kin(hash), kin(cancellation)), (vec![hash], vec![cancellation]));
+    forge(&world, cancellation, "replaces = ?2", hash.to_vec()).await;
+    assert_eq!((kin(hash), kin(cancellation)), (vec![hash], vec![cancellation]));
+    // The original is still held back by its cancellation.
+    assert_eq!(world.store.read(|connection| sender::sendable(connection, hash)).unwrap(), None);
 }

@@ -10,14 +10,16 @@ use std::time::{Duration, Instant};
 use bardo::attach::wire::Rights;
 use bardo::attach::{Connection, Place};
 use bardo::base::id::GolemId;
-use bardo::session::envelope::CallStatus;
-use bardo::session::handle::{AddressedCommand, SessionCommand, SessionNews};
+use bardo::session::envelope::{CallStatus, ToolResponse};
+use bardo::session::handle::{AddressedCommand, SessionCommand, SessionHandle, SessionNews};
+use bardo::session::questions::Question;
 use serde_json::json;
 
 /// Timeout of everything that is waited for, on a busy machine.
 const WAIT: Duration = Duration::from_secs(120);
 
-struct Served {
+/// Session that `bardo serve` runs on a devnet of its own.
+pub struct Served {
     process: Child,
     home: tempfile::TempDir,
     /// Address of the metrics, as `127.0.0.1:PORT`.
@@ -34,7 +36,24 @@ impl Drop for Served {
 
 impl Served {
     fn start() -> Self {
+        Self::in_home(tempfile::tempdir().unwrap())
+    }
+
+    /// Starts a session with this file in its folder.
+    pub fn start_with(file: &str, content: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join(file), content).unwrap();
+        Self::in_home(home)
+    }
+
+    /// Attaches a console.
+    pub async fn attach(&self, rights: Rights) -> Console {
+        let place = self.place();
+        let connection = tokio::task::spawn_blocking(move || Connection::open(&place, rights)).await.unwrap().unwrap();
+        Console(connection.into_handle().unwrap())
+    }
+
+    fn in_home(home: tempfile::TempDir) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_bardo"))
             .args(["--brain", "operator", "serve", "--metrics-port", "0"])
             .env_clear()
@@ -79,6 +98,50 @@ impl Served {
 
     fn place(&self) -> Place {
         Place::in_data(&self.home.path().join("data"))
+    }
+}
+
+/// Console that is attached to a served session.
+pub struct Console(SessionHandle);
+
+impl Console {
+    pub async fn send(&mut self, command: SessionCommand) {
+        let sent = AddressedCommand { golem_id: GolemId::operator(), command };
+        self.0.commands.send(sent).await.unwrap();
+    }
+
+    async fn until<T>(&mut self, wanted: impl Fn(SessionNews) -> Option<T>) -> T {
+        let waiting = async {
+            loop {
+                if let Some(found) = wanted(self.0.news.recv().await.expect("the session goes on")) {
+                    return found;
+                }
+            }
+        };
+        tokio::time::timeout(WAIT, waiting).await.expect("the news in time")
+    }
+
+    /// Next listed decision of this kind.
+    pub async fn question(&mut self, wanted: impl Fn(&Question) -> bool) -> Question {
+        let found = |news| match news {
+            SessionNews::Questions(open) => open.iter().find(|question| wanted(question)).cloned(),
+            _ => None,
+        };
+        self.until(found).await
+    }
+
+    /// Message of the next command that was not carried out.
+    pub async fn refusal(&mut self) -> String {
+        let refused = |news| match news {
+            SessionNews::CommandResult { done: false, words } => Some(words.to_string()),
+            _ => None,
+        };
+        self.until(refused).await
+    }
+
+    /// Next response of a call.
+    pub async fn reply(&mut self) -> Box<ToolResponse> {
+        self.until(|news| if let SessionNews::Reply { response, .. } = news { Some(response) } else { None }).await
     }
 }
 

@@ -185,6 +185,7 @@ fn leave_paper() -> Question {
         reasons: vec![],
         changed: vec![],
         revision: 0,
+        second: None,
         to_read: vec![],
         confirm: None,
         answers: AnswerKind::ALL.into_iter().map(|kind| AnswerOption { kind, why_not: None }).collect(),

@@ -283,6 +283,7 @@ async fn a_request_shows_what_a_bridge_order_costs() {
         reasons: vec![],
         changed: vec![],
         revision: 0,
+        second: None,
         passes_by_itself: false,
         asked_at: 0,
         ends_at: 0,

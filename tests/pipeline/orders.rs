@@ -339,6 +339,7 @@ async fn a_request_shows_the_order_and_a_standing_approval_is_bound_to_its_react
         reasons: vec![],
         changed: vec![],
         revision: 0,
+        second: None,
         passes_by_itself: false,
         asked_at: 0,
         ends_at: 0,

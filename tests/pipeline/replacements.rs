@@ -101,11 +101,22 @@ async fn a_transaction_below_the_base_fee_is_sped_up() {
     let proposal = stuck.world.replacing(stuck.waiting, ProposalIntent::SpeedUp);
     let preview = stuck.world.preview(proposal.clone()).await.unwrap();
     // The operator is asked, with the maximum cost beyond the original's: gas limit times the difference of the caps.
-    let [ApprovalReason::Replaces { transaction, nonce, cancels: false, extra_wei, extra_usd: Some(usd) }] =
-        preview.needs.reasons()
+    let [
+        ApprovalReason::Replaces {
+            transaction,
+            nonce,
+            cancels: false,
+            extra_wei,
+            extra_usd: Some(usd),
+            symbol,
+            origin,
+        },
+    ] = preview.needs.reasons()
     else {
         panic!("{:?}", preview.needs)
     };
+    let origin = origin.as_ref().expect("the ledger knows the call");
+    assert_eq!((symbol.as_str(), &origin.golem_id), ("ETH", &proposal.golem_id));
     assert_eq!((*transaction, *nonce), (stuck.waiting, stuck.nonce));
     let gas = preview.payload.legs()[0].gas_limit;
     let more = preview.payload.fees().max_fee_per_gas - stuck.max_fee();
@@ -156,6 +167,9 @@ async fn a_cancelled_transaction_never_happens_and_counts_nothing() {
         assert_eq!(stuck.allowance().await, U256::ZERO, "{stop:?}");
         assert_eq!(stuck.world.nonce().await, stuck.nonce + 1, "{stop:?}");
         assert_eq!(stuck.recovered().await, RecoveryState::Gone, "{stop:?}");
+        // Also after a restart, a cancellation is the operator's decision and no failure.
+        let ends = stuck.world.book.ends.lock().unwrap().clone();
+        assert!(ends.contains(&ActionEnd::Withdrawn) && !ends.contains(&ActionEnd::NotSent), "{stop:?}: {ends:?}");
     }
 }
 

@@ -26,6 +26,7 @@ pub mod multicall3;
 pub mod nft;
 pub mod permit2;
 pub mod policy_cage;
+pub mod second_approval;
 pub mod uniswap_v2;
 pub mod uniswap_v3;
 pub mod uniswapx;

@@ -202,6 +202,7 @@ fn question() -> Question {
         reasons: vec![],
         changed: vec![],
         revision: 0,
+        second: None,
         to_read: vec![],
         confirm: None,
         answers: vec![],

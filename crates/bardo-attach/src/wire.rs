@@ -30,7 +30,8 @@ pub const MAX_FROM_SESSION: u64 = 64 << 20;
 pub enum Rights {
     /// Every command of the session protocol.
     Operate,
-    /// Queries, and stops: anyone who watches may stop signing, and only an operator lifts that.
+    /// Queries, stops, and second approvals: anyone who watches may stop signing, and only an operator lifts that. A second
+    /// approval is a signature, which counts through any connection.
     Watch,
 }
 
@@ -39,6 +40,8 @@ impl Rights {
     pub fn allow(self, command: &SessionCommand) -> bool {
         match command {
             SessionCommand::Look { .. } | SessionCommand::Hold | SessionCommand::Raise { .. } => true,
+            // The signature decides, not the connection that it comes through.
+            SessionCommand::ApproveSecond { .. } => true,
             SessionCommand::Call { .. }
             | SessionCommand::Offer { .. }
             | SessionCommand::Commit { .. }

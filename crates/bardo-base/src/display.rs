@@ -334,6 +334,7 @@ fn limit_of(why: &AskReason) -> Option<(String, &str)> {
         | AskReason::GolemDied
         | AskReason::LeavesPositions
         | AskReason::SellsUnderHalt
+        | AskReason::SecondApproval { .. }
         | AskReason::Replaces { .. }
         | AskReason::Said { .. } => None,
     }

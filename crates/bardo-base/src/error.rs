@@ -195,6 +195,9 @@ codes! {
     /// No signer is available for a write.
     WalletNotConfigured, "WALLET_NOT_CONFIGURED", PermissionDenied, Wallet,
         "Set up an account with `bardo keys new` or `bardo keys import`.";
+    /// The waiting transaction belongs to another Golem, or to the operator.
+    TransactionNotOwn, "TRANSACTION_NOT_OWN", PermissionDenied, Wallet,
+        "A Golem may replace only the transactions of its own calls; the operator may replace every one.";
     /// The chain is not configured.
     ChainUnknown, "CHAIN_UNKNOWN", ValidationError, Chain,
         "Name a configured chain, by name, alias or id; details list them.";
@@ -303,6 +306,7 @@ impl ErrorCode {
                 Self::SafetyNotAllowed
                     | Self::SafetyRateLimited
                     | Self::SafetyPriceUnknown
+                    | Self::TransactionNotOwn
                     | Self::PermitExpired
                     | Self::PermitMismatch
             )

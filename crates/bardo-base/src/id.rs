@@ -148,6 +148,11 @@ impl GolemId {
         Self(OPERATOR.into())
     }
 
+    /// Returns true for the operator.
+    pub fn is_operator(&self) -> bool {
+        &*self.0 == OPERATOR
+    }
+
     /// Parses a name that Bardo itself wrote: a Golem's or the operator's.
     ///
     /// # Errors

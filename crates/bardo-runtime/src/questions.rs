@@ -3,6 +3,7 @@
 //! A request about an action mirrors the one on the approval queue, which alone decides whether an answer counts.
 
 pub mod answering;
+pub mod second;
 pub mod shared;
 mod view_model;
 

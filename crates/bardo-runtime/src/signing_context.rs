@@ -123,6 +123,10 @@ async fn rules_of(
     let labelled = move || Ok(labels.list()?.into_iter().map(|label| label.address).collect());
     let rules = OperatorPolicyEngine::new(Arc::new(keeper), stop, ledger.store.clone(), networks)
         .acquainted_with(Arc::new(labelled));
+    // On devnets the account is not a key's; it is added when it opens.
+    if let Ok(Some(entry)) = account::named_key(config) {
+        rules.acts_for(entry.address);
+    }
     let resumed = rules.resume(now_millis).await;
     resumed.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
     Ok(Arc::new(rules))
@@ -146,6 +150,7 @@ pub async fn acting(
     let seconds = |setting: &bardo_base::config::Setting<u64>| Duration::from_secs(setting.value);
     let chains = opened.world.chains().iter().map(|chain| pipeline_chain(config, chain, &ledger.store, &clock));
     let SigningContext { account, phase, guardian, approve, paper: on_paper, may_turn, looks_only, wait } = signing;
+    rules.acts_for(account.address());
     let guardian = match guardian {
         Some(guardian) => guardian,
         None => own_guardian(config, opened, &clock)?,

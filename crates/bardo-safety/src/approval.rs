@@ -6,17 +6,18 @@
 mod grant;
 mod limits;
 #[cfg(test)]
-mod model;
+pub(crate) mod model;
 mod queue;
 mod reason;
 mod remote_answers;
 mod requirement;
-mod worsening;
+pub(crate) mod worsening;
 
 use std::sync::Arc;
 
 use crate::operator_proof::ProofError;
 use crate::pipeline::Preview;
+use crate::second_approval::{GivenApproval, SecondError};
 use bardo_base::fabric::AskReason;
 use bardo_base::format::dollars;
 use bardo_base::id::PermitId;
@@ -129,6 +130,9 @@ pub enum AnswerError {
     /// The proof that the operator gave the answer is missing or invalid.
     #[error(transparent)]
     Unproved(#[from] ProofError),
+    /// The second operator's approval is missing or has ended.
+    #[error("not approved: {0}")]
+    Second(#[from] SecondError),
     /// No standing approval can cover this action.
     #[error("no standing approval is possible: {0}")]
     NoGrant(&'static str),
@@ -161,6 +165,8 @@ pub struct ApprovalRequest {
     pub revision: u32,
     /// True if the action proceeds when the time is over without an answer.
     pub passes_by_itself: bool,
+    /// Second approval that was given.
+    pub second: Option<GivenApproval>,
     /// Time of the first request, in milliseconds since the Unix epoch.
     pub asked_at: u64,
     /// Time at which the request lapses or the action proceeds, in milliseconds since the Unix epoch.
@@ -242,6 +248,8 @@ pub struct ActionApproval {
     grant: Option<u64>,
     /// Expired permits under which the same action was requested before.
     earlier: Vec<PermitId>,
+    /// Second operator's approval; `None` if none was given.
+    second: Option<Box<GivenApproval>>,
 }
 
 /// Source of an approval.
@@ -266,8 +274,13 @@ impl ActionApproval {
         self.source
     }
 
+    /// Returns the second operator's approval, if one was given.
+    pub fn second(&self) -> Option<&GivenApproval> {
+        self.second.as_deref()
+    }
+
     /// Every permit under which the action was requested, the current one last.
-    fn permit_ids(&self) -> impl Iterator<Item = PermitId> {
+    pub(crate) fn permit_ids(&self) -> impl Iterator<Item = PermitId> {
         self.earlier.iter().copied().chain([self.permit_id])
     }
 }
@@ -295,6 +308,14 @@ pub enum Consent {
 }
 
 impl Consent {
+    /// Returns the second approval for the audit log; `null` without one.
+    pub(crate) fn second(&self) -> serde_json::Value {
+        match self {
+            Self::Approved(yes) => yes.second().map(GivenApproval::to_json).unwrap_or_default(),
+            Self::None | Self::Always => serde_json::Value::Null,
+        }
+    }
+
     /// Returns the name of the consent's source.
     pub const fn word(&self) -> &'static str {
         match self {

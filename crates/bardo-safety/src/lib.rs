@@ -75,6 +75,7 @@ pub mod queue_key;
 pub mod revocation;
 #[cfg(test)]
 mod sample;
+pub mod second_approval;
 pub mod signing_payload;
 pub mod simulate;
 pub mod status;

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use alloy::primitives::{Address, B256, U256};
+use parking_lot::Mutex;
 use rusqlite::Transaction;
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -26,6 +27,7 @@ use super::operator_proof::{Authorisation, OperatorProof, ProofError};
 use super::orders::record;
 use super::policy::{ActivePolicy, ChainId, Policy, PolicyKeeper, Spender, TokenRef};
 use super::policy_engine::{ActionEnd, PolicyEngine, Reservation, ReserveError};
+use super::second_approval::{GivenPolicyApproval, SecondError, SecondRequirement};
 use super::signing_payload::SigningPayload;
 use super::stop::{ActiveStop, StopError, StopFile};
 use super::value::UnknownValue;
@@ -78,6 +80,10 @@ pub struct OperatorPolicyEngine {
     resumed_at: OnceLock<u64>,
     /// Further addresses that others may imitate, such as labelled ones.
     acquaintances: Acquaintances,
+    /// Accounts that act under these rules, whose keys never count as second approvers.
+    accounts: Mutex<Vec<Address>>,
+    /// Second approval of the waiting policy, if one was given.
+    second: Mutex<Option<GivenPolicyApproval>>,
     /// Rules of the real ledger, if these rules count in a paper ledger. They own the policy, and know earlier
     /// recipients.
     real: Option<Arc<OperatorPolicyEngine>>,
@@ -98,6 +104,9 @@ pub enum AcceptError {
     /// The proof of the operator's decision does not cover it.
     #[error(transparent)]
     Proof(#[from] ProofError),
+    /// The second operator's approval is missing or does not count.
+    #[error(transparent)]
+    Second(#[from] SecondError),
 }
 
 /// Reason why a tool call is refused.
@@ -129,7 +138,10 @@ impl OperatorPolicyEngine {
         let networks = networks.into_iter().collect();
         let acquaintances = Acquaintances::default();
         let resumed_at = OnceLock::new();
-        let rules = Self { keeper, stop, store, networks, anchor, runtime, resumed_at, acquaintances, real: None };
+        let (accounts, second) = (Mutex::default(), Mutex::default());
+        let real = None;
+        let rules =
+            Self { keeper, stop, store, networks, anchor, runtime, resumed_at, acquaintances, accounts, second, real };
         LogAnchor::begin(&rules.store);
         rules
     }
@@ -362,6 +374,10 @@ impl PolicyEngine for OperatorPolicyEngine {
 
     fn consent(&self, payload: &SigningPayload, inputs: &CheckInputs) -> ApprovalNeed {
         consent::of(&self.policy(), payload, inputs)
+    }
+
+    fn second_approval(&self, payload: &SigningPayload, inputs: &CheckInputs) -> Option<SecondRequirement> {
+        consent::second_approval(&self.policy(), payload, inputs)
     }
 
     fn above_hot_lane(&self, _framed: &SigningPayload, inputs: &CheckInputs) -> bool {

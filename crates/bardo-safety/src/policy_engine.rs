@@ -11,6 +11,7 @@ use super::approval::ApprovalNeed;
 use super::check_inputs::CheckInputs;
 use super::checks::slippage::SlippageLimits;
 use super::ledger::MarkChange;
+use super::second_approval::SecondRequirement;
 use super::signing_payload::SigningPayload;
 use super::verdict::Verdict;
 use bardo_base::model::{Phase, StopLevel};
@@ -37,6 +38,9 @@ pub trait PolicyEngine: fmt::Debug + Send + Sync {
 
     /// Returns the consent that the action needs.
     fn consent(&self, payload: &SigningPayload, inputs: &CheckInputs) -> ApprovalNeed;
+
+    /// Returns the second operator's approval that the action needs; `None` if it needs none.
+    fn second_approval(&self, payload: &SigningPayload, inputs: &CheckInputs) -> Option<SecondRequirement>;
 
     /// Returns true if the action is above the hot lane, so that the safety-guardian must agree.
     fn above_hot_lane(&self, payload: &SigningPayload, inputs: &CheckInputs) -> bool;

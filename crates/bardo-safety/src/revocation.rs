@@ -77,6 +77,23 @@ pub fn only_revokes(proposal: &Proposal, from: usize, around: &JudgeContext) -> 
     is_declared && legs.iter().all(|leg| classify(leg, proposal.account, around).is_some_and(matches_intent))
 }
 
+/// Returns true if every transaction of a revoking action from index `from` only uses its own nonce: a cancellation, or
+/// the repetition of one.
+pub fn only_uses_nonces(proposal: &Proposal, from: usize, around: &JudgeContext) -> bool {
+    is_all(proposal, from, around, RevokingCall::OwnNonce)
+}
+
+/// Returns true if every transaction of a revoking action from index `from` refunds an order, or repeats such a refund.
+pub fn only_refunds(proposal: &Proposal, from: usize, around: &JudgeContext) -> bool {
+    is_all(proposal, from, around, RevokingCall::Refund)
+}
+
+fn is_all(proposal: &Proposal, from: usize, around: &JudgeContext, kind: RevokingCall) -> bool {
+    let legs = proposal.legs.get(from..).unwrap_or_default();
+    let of_kind = |leg: &PlanLeg| classify(leg, proposal.account, around) == Some(kind);
+    !legs.is_empty() && legs.iter().all(of_kind) && only_revokes(proposal, from, around)
+}
+
 /// Returns true if a stored call with this sender, recipient, value and calldata only revokes. `promised` is the amount that
 /// open orders may still take, in raw units of each token.
 ///

@@ -3,10 +3,11 @@
 use alloy::primitives::B256;
 use rusqlite::{Connection, OptionalExtension as _};
 
-use bardo_base::id::{CallId, PermitId};
+use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use bardo_store::StoreError;
+use golem_chain::sender::{self, RecordError};
 
 /// Maximum length of a name, in characters.
 const NAME: usize = 60;
@@ -28,6 +29,31 @@ pub struct PlanOfTx {
     pub of: u32,
     /// Dollars that stay reserved until the plan ends; `None` if the figure cannot be read.
     pub reserved: Option<Usd>,
+}
+
+/// Origin of a stored transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TxOrigin {
+    /// Golem, or the operator, whose call sent it.
+    pub golem_id: GolemId,
+    /// Tool of the call; `None` if the books do not list it.
+    pub tool: Option<SafeText>,
+}
+
+/// Returns the origin of a stored transaction; `None` if the ledger lists none. A plan names its newest transaction, so
+/// a replaced one is found by those with the same nonce and purpose.
+///
+/// # Errors
+/// [`RecordError`] if the ledger cannot be read or a row is damaged.
+pub fn origin_of(connection: &Connection, hash: B256) -> Result<Option<TxOrigin>, RecordError> {
+    for one in sender::kin(connection, hash)? {
+        if let Some(plan) = plan_of(connection, one)? {
+            let garbled = |_| StoreError::Corrupt("a stored plan has no readable Golem".to_owned());
+            let golem_id = GolemId::stored(plan.golem_id.as_str()).map_err(garbled)?;
+            return Ok(Some(TxOrigin { golem_id, tool: plan.tool }));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the plan that a stored transaction belongs to; `None` if the ledger lists none.

@@ -17,6 +17,8 @@ pub enum AuditKind {
     ApprovalRequested,
     /// An approval request was resolved.
     ApprovalResolved,
+    /// A second operator approved an action.
+    ApprovalSeconded,
     /// An approval request was answered in another process.
     ApprovalAnswered,
     /// A row of the shared queue failed authentication and was ignored.
@@ -41,6 +43,8 @@ pub enum AuditKind {
     TxSigned,
     /// A replacement for a pending transaction was signed.
     TxOutbid,
+    /// The signed bytes of a waiting transaction were sent again, on the operator's request.
+    TxRebroadcast,
     /// A transaction that had been given up was included in a block.
     TxLate,
     /// Recovery continued the work of an earlier process.
@@ -77,13 +81,14 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// All kinds, in the order of their declaration.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 36] = [
         Self::PermitIssued,
         Self::PermitRefused,
         Self::PermitConsumed,
         Self::PermitRehearsed,
         Self::ApprovalRequested,
         Self::ApprovalResolved,
+        Self::ApprovalSeconded,
         Self::ApprovalAnswered,
         Self::ApprovalForged,
         Self::ActionRefused,
@@ -96,6 +101,7 @@ impl AuditKind {
         Self::OrderEnded,
         Self::TxSigned,
         Self::TxOutbid,
+        Self::TxRebroadcast,
         Self::TxLate,
         Self::RecoveryStep,
         Self::HaltRaised,
@@ -123,6 +129,7 @@ impl AuditKind {
             Self::PermitRehearsed => "permit:rehearsed",
             Self::ApprovalRequested => "approval:requested",
             Self::ApprovalResolved => "approval:resolved",
+            Self::ApprovalSeconded => "approval:seconded",
             Self::ApprovalAnswered => "approval:answered",
             Self::ApprovalForged => "approval:forged",
             Self::ActionRefused => "action:refused",
@@ -135,6 +142,7 @@ impl AuditKind {
             Self::OrderEnded => "order:ended",
             Self::TxSigned => "tx:signed",
             Self::TxOutbid => "tx:outbid",
+            Self::TxRebroadcast => "tx:rebroadcast",
             Self::TxLate => "tx:late",
             Self::RecoveryStep => "recovery:step",
             Self::HaltRaised => "halt:raised",

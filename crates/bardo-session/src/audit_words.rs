@@ -62,6 +62,8 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
         AuditKind::ApprovalResolved => {
             format!("{}{}", answered(&text("outcome"), &text("amount")), value_of("reason"))
         }
+        AuditKind::ApprovalSeconded => format!("second approval by {}: {}", text("by"), text("asked")),
+        AuditKind::TxRebroadcast => format!("{} sent again: {}", short(&text("hash")), text("state")),
         AuditKind::TxSigned => {
             let by = text("by").replace('_', " ");
             format!("signed {}, {} of {}, by {by}", short(&text("hash")), text("leg"), text("of"))

@@ -106,6 +106,18 @@ pub enum SessionCommand {
         #[serde(skip)]
         password: Option<Password>,
     },
+    /// Gives the second operator's approval of a request: a signature over it, made with a key that the policy names. It
+    /// needs no rights, because the signature alone decides.
+    ApproveSecond {
+        /// Key of the request.
+        key: QuestionKey,
+        /// Signature: 0x and 130 hexadecimal digits.
+        signature: String,
+        /// Deadline that was signed, in milliseconds since the Unix epoch; only for a looser policy. That of an action is
+        /// the end of its request.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline: Option<u64>,
+    },
     /// Blocks new signatures at once, before the operator chooses what follows.
     Hold,
     /// Releases the session's own hold, and nothing else.
@@ -184,6 +196,7 @@ impl SessionCommand {
             | Self::Commit { .. }
             | Self::Cancel { .. }
             | Self::Answer { .. }
+            | Self::ApproveSecond { .. }
             | Self::AskToLower { .. }
             | Self::AskToLeavePaper
             | Self::EnterPaper
@@ -210,6 +223,7 @@ impl SessionCommand {
             | Self::Look { ticket, .. } => Some(ticket),
             Self::Cancel { .. }
             | Self::Answer { .. }
+            | Self::ApproveSecond { .. }
             | Self::Hold
             | Self::ReleaseHold
             | Self::Raise { .. }

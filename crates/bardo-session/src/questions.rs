@@ -90,6 +90,9 @@ pub struct Question {
     /// Number of new simulations with a worse result. Read marks and choices stay valid while it is the same.
     #[serde(default)]
     pub revision: u32,
+    /// Second operator's approval that must be given before an approval counts; `None` if none is needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second: Option<SecondApprovalRequest>,
     /// Warnings that must be read before an approval counts.
     pub to_read: Vec<WarningToRead>,
     /// Text that must be typed before an approval counts.
@@ -136,6 +139,38 @@ pub enum RequestSubject {
     },
     /// Sale of all holdings, because the Golem died or positions are to be closed.
     SellHoldings,
+}
+
+/// Second operator's approval that a request needs. It is a signature over the request, so its delivery needs no rights.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecondApprovalRequest {
+    /// Addresses whose signature counts; one is enough.
+    pub approvers: Vec<Address>,
+    /// Hash of the policy in force, which is part of what is signed.
+    pub policy: B256,
+    /// Hash of the audit log's newest entry about a policy; only for a looser policy, where it is part of what is signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<B256>,
+    /// Approval that was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<SecondApprovalGiven>,
+}
+
+/// Second operator's approval that was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecondApprovalGiven {
+    /// Address of the second operator.
+    pub by: Address,
+    /// Time at which it was given, in milliseconds since the Unix epoch.
+    pub at: u64,
+}
+
+impl SecondApprovalRequest {
+    /// Reason that the request cannot be approved yet; `None` once the second approval was given.
+    pub fn why_not(&self) -> Option<SafeText> {
+        let missing = || SafeText::clean("a second operator must approve first, with `bardo approve`", 80);
+        self.given.is_none().then(missing)
+    }
 }
 
 /// Looser policy to approve.

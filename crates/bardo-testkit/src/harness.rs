@@ -46,6 +46,7 @@ use bardo_safety::proposal::{
     SignatureSlot, TradeFigures,
 };
 use bardo_safety::queue_key::QueueKey;
+use bardo_safety::second_approval::SecondRequirement;
 use bardo_safety::signing_payload::FeeBound;
 use bardo_safety::typed::TypedMessage;
 use bardo_safety::{CheckInputs, PayloadError, SigningPayload, Verdict};
@@ -251,6 +252,7 @@ pub struct Book {
     pub cap: Mutex<Usd>,
     pub need: Mutex<ApprovalNeed>,
     pub hot_lane: Mutex<Usd>,
+    pub second: Mutex<Option<SecondRequirement>>,
     pub on_reserve: Mutex<Option<Hook>>,
     /// Called before every read of the policy version, or of the stop.
     pub on_version: Mutex<Option<Hook>>,
@@ -322,6 +324,10 @@ impl PolicyEngine for Book {
 
     fn consent(&self, _: &SigningPayload, _: &CheckInputs) -> ApprovalNeed {
         self.need.lock().unwrap().clone()
+    }
+
+    fn second_approval(&self, _: &SigningPayload, _: &CheckInputs) -> Option<SecondRequirement> {
+        self.second.lock().unwrap().clone()
     }
 
     fn above_hot_lane(&self, _: &SigningPayload, inputs: &CheckInputs) -> bool {
@@ -474,6 +480,7 @@ impl TestHarness {
             cap: Mutex::new(dollars("100000")),
             need: Mutex::new(ApprovalNeed::Instant),
             hot_lane: Mutex::new(dollars("100000")),
+            second: Mutex::new(None),
             on_reserve: Mutex::new(None),
             on_version: Mutex::new(None),
             on_stop: Mutex::new(None),

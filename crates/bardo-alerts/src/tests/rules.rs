@@ -65,6 +65,7 @@ fn question(number: u64) -> Question {
         reasons: Vec::new(),
         changed: Vec::new(),
         revision: 0,
+        second: None,
         to_read: Vec::new(),
         confirm: None,
         needs_password: false,

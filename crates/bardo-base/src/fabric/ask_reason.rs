@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::format::{dollars, dollars_above, price};
+use crate::id::GolemId;
 use crate::text::SafeText;
 use crate::units::{TokenAmount, Usd};
 
@@ -76,6 +77,12 @@ pub enum AskReason {
     LeavesPositions,
     /// An emergency halt is in force, under which nothing is sold without approval.
     SellsUnderHalt,
+    /// The action needs a second operator's approval.
+    SecondApproval {
+        /// Maximum value without one, rounded down; `None` if the action changes who has authority, which always needs
+        /// one.
+        limit: Option<Usd>,
+    },
     /// The transaction takes the place of a waiting one with the same nonce. Only one of the two can be included.
     Replaces {
         /// Hash of the waiting transaction.
@@ -88,12 +95,26 @@ pub enum AskReason {
         extra_wei: U256,
         /// The same in dollars, rounded up; `None` without a price.
         extra_usd: Option<Usd>,
+        /// Symbol of the chain's native token.
+        #[serde(default = "ether")]
+        symbol: SafeText,
+        /// Tool that sent the waiting transaction; `None` if the ledger does not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<SafeText>,
+        /// Golem, or operator, whose transaction waits; `None` if the ledger does not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<GolemId>,
     },
     /// A sentence of a check, of another party, or of an unknown version.
     Said {
         /// The sentence, cleaned.
         text: SafeText,
     },
+}
+
+/// Native token in recordings of earlier versions, which named no other.
+fn ether() -> SafeText {
+    SafeText::clean("ETH", 8)
 }
 
 impl AskReason {
@@ -159,10 +180,24 @@ impl fmt::Display for AskReason {
             Self::GolemDied => f.write_str("the Golem has died, and nobody trades its holdings"),
             Self::LeavesPositions => f.write_str("the stop in force asks to close positions"),
             Self::SellsUnderHalt => f.write_str("after an emergency halt, nothing is sold without your approval"),
-            Self::Replaces { transaction, nonce, cancels, extra_wei, extra_usd } => {
+            Self::SecondApproval { limit: Some(limit) } => {
+                write!(f, "above {} it needs a second operator's approval", dollars(*limit))
+            }
+            Self::SecondApproval { limit: None } => {
+                f.write_str("a change of authority needs a second operator's approval")
+            }
+            Self::Replaces { transaction, nonce, cancels, extra_wei, extra_usd, symbol, tool, owner } => {
                 let what = if *cancels { "cancels" } else { "raises the fees of" };
-                write!(f, "{what} waiting transaction {transaction} (nonce {nonce}); it costs at most ")?;
-                write!(f, "{} ETH", TokenAmount::ether(*extra_wei))?;
+                write!(f, "{what} waiting transaction {transaction} (nonce {nonce})")?;
+                match owner {
+                    Some(owner) if owner.is_operator() => f.write_str(", which you sent")?,
+                    Some(owner) => write!(f, ", which {owner} sent")?,
+                    None => f.write_str(", whose sender the ledger does not know")?,
+                }
+                if let Some(tool) = tool {
+                    write!(f, " with {tool}")?;
+                }
+                write!(f, "; it costs at most {} {symbol}", TokenAmount::ether(*extra_wei))?;
                 match extra_usd {
                     Some(usd) => write!(f, " ({})", dollars(*usd))?,
                     None => f.write_str(" (no dollar price)")?,
@@ -258,12 +293,41 @@ mod tests {
                 cancels: true,
                 extra_wei: U256::from(21_000),
                 extra_usd: Some(usd("0.02")),
+                symbol: SafeText::clean("POL", 8),
+                tool: Some(SafeText::clean("uniswap_execute_swap", 40)),
+                owner: Some(GolemId::operator()),
             },
+            AskReason::SecondApproval { limit: Some(usd("500")) },
+            AskReason::SecondApproval { limit: None },
             AskReason::said("a check asks"),
         ] {
             let written = serde_json::to_value(&reason).unwrap();
             assert_eq!(serde_json::from_value::<AskReason>(written).unwrap(), reason);
         }
+    }
+
+    #[test]
+    fn a_replacement_names_the_tool_the_owner_and_the_native_token_and_old_recordings_are_read() {
+        let old = json!({
+            "kind": "replaces", "transaction": B256::ZERO, "nonce": 4, "cancels": true, "extra_wei": "0x5208",
+            "extra_usd": "0.02",
+        });
+        let old = serde_json::from_value::<AskReason>(old).unwrap();
+        assert!(old.to_string().contains("0.000000000000021 ETH ($0.02)"), "{old}");
+        let of = |owner: GolemId| AskReason::Replaces {
+            transaction: B256::ZERO,
+            nonce: 4,
+            cancels: true,
+            extra_wei: U256::from(21_000),
+            extra_usd: None,
+            symbol: SafeText::clean("POL", 8),
+            tool: Some(SafeText::clean("token_approve", 40)),
+            owner: Some(owner),
+        };
+        let own = of(GolemId::operator()).to_string();
+        assert!(own.contains("which you sent with token_approve; it costs at most 0.000000000000021 POL"), "{own}");
+        let golems = of("alpha".parse().unwrap()).to_string();
+        assert!(golems.contains("which alpha sent with token_approve"), "{golems}");
     }
 
     #[test]

@@ -181,6 +181,7 @@ pub(super) fn question(words: &SafeText) -> Question {
         reasons: vec![AskReason::Said { text: words.clone() }],
         changed: vec![],
         revision: 0,
+        second: None,
         to_read: vec![WarningToRead::plain(text("first buy of UNI"))],
         confirm: None,
         answers: AnswerKind::ALL.into_iter().map(|kind| AnswerOption { kind, why_not: None }).collect(),

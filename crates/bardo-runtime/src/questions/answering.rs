@@ -77,6 +77,26 @@ pub fn answer(
     Ok(message)
 }
 
+/// Delivers second approvals that other processes received for requests of this one. Returns whether each counts, with a
+/// message.
+pub async fn take_second_approvals(queue: &ApprovalQueue, shared: &SharedQueue) -> Vec<(bool, String)> {
+    let received = match shared.take_second_approvals().await {
+        Ok(received) => received,
+        Err(error) => {
+            tracing::warn!(%error, "cannot read the second approvals of other processes");
+            return Vec::new();
+        }
+    };
+    let mut taken = Vec::with_capacity(received.len());
+    for (permit_id, signature) in received {
+        taken.push(match queue.approve_second(permit_id, signature).await {
+            Ok(by) => (true, format!("second approval by {by}, through another process")),
+            Err(why) => (false, format!("a second approval through another process was refused: {why}")),
+        });
+    }
+    taken
+}
+
 /// Message for an answer.
 pub fn answer_message(answer: &OperatorAnswer) -> String {
     match answer.kind() {
@@ -160,6 +180,9 @@ pub async fn serve_queue(
                 }
             }
             Err(error) => tracing::warn!(%error, "cannot report invalid rows of the shared queue"),
+        }
+        for (done, words) in take_second_approvals(&queue, &shared).await {
+            report(done, words);
         }
         match shared.remote_answers() {
             Ok(answers) if answers.is_empty() => {}

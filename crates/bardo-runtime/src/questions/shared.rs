@@ -27,6 +27,7 @@ use bardo_safety::approval::{Confirmation, RemoteAnswers};
 use bardo_safety::audit::{self, AuditError, AuditKind, LogEntry};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof, ProofError};
 use bardo_safety::queue_key::QueueKey;
+use bardo_safety::second_approval::SecondSignature;
 use bardo_session::questions::{OperatorAnswer, Question, QuestionKey};
 use bardo_store::{Migrations, Store, StoreError};
 
@@ -63,6 +64,14 @@ ALTER TABLE shared_answer ADD COLUMN entry INTEGER;
         "
 CREATE TABLE shared_console (
     session TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+",
+        // Second approvals for requests of other processes. They need no tag: the signature is what decides.
+        "
+CREATE TABLE shared_second (
+    permit_id TEXT NOT NULL REFERENCES shared_question (permit_id) ON DELETE CASCADE,
+    signature TEXT NOT NULL,
+    PRIMARY KEY (permit_id, signature)
 ) STRICT, WITHOUT ROWID;
 ",
     ],
@@ -463,6 +472,61 @@ impl SharedQueue {
             Some(question)
         });
         Ok(verified.collect())
+    }
+
+    /// Returns true if another live process asks under this permit.
+    ///
+    /// # Errors
+    /// A [`ShareError`] if the ledger cannot be read.
+    pub fn asks_elsewhere(&self, permit_id: PermitId) -> Result<bool, ShareError> {
+        let asked = self.store.read(|connection| question_in(connection, &permit_id.to_string()))?;
+        Ok(asked.is_some_and(|row| row.session != self.store.session() && self.store.is_session_alive(&row.session)))
+    }
+
+    /// Stores a second approval for the process that asks, which verifies it. Any process may.
+    ///
+    /// # Errors
+    /// A [`ShareError`] if it could not be stored.
+    pub async fn approve_second(&self, permit_id: PermitId, signature: SecondSignature) -> Result<(), ShareError> {
+        let row = (permit_id.to_string(), signature.to_string());
+        self.store
+            .write(move |transaction| {
+                transaction.execute(
+                    "INSERT INTO shared_second (permit_id, signature) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+                    row,
+                )?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// Removes and returns the second approvals that other processes stored for requests of this one. Other text is
+    /// dropped.
+    ///
+    /// # Errors
+    /// A [`ShareError`] if the ledger cannot be read.
+    pub async fn take_second_approvals(&self) -> Result<Vec<(PermitId, SecondSignature)>, ShareError> {
+        let own = |connection: &Connection, session: &str| -> Result<Vec<(String, String)>, StoreError> {
+            let mut statement = connection.prepare_cached(
+                "SELECT permit_id, signature FROM shared_second JOIN shared_question USING (permit_id)
+                 WHERE session = ?1",
+            )?;
+            Ok(statement.query_map([session], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
+        };
+        if self.store.read(|connection| own(connection, self.store.session()))?.is_empty() {
+            return Ok(Vec::new());
+        }
+        let session = self.store.session().to_owned();
+        let rows = self.store.write(move |transaction| -> Result<Vec<(String, String)>, ShareError> {
+            let rows = own(transaction, &session)?;
+            for (permit_id, _) in &rows {
+                transaction.execute("DELETE FROM shared_second WHERE permit_id = ?1", [permit_id])?;
+            }
+            Ok(rows)
+        });
+        let parsed =
+            |(permit_id, signature): (String, String)| Some((permit_id.parse().ok()?, signature.parse().ok()?));
+        Ok(rows.await?.into_iter().filter_map(parsed).collect())
     }
 
     /// Answers an unanswered request of another process, and records the answer in the audit log in the same

@@ -21,8 +21,8 @@ use bardo_session::content::{SignedContent, SignedMessage};
 use bardo_session::market::MoneyKind;
 use bardo_session::questions::{
     ActionAddress, ActionCosts, ActionRequest, AddressPart, AllowanceAfter, AnswerKind, AnswerOption, ArrivalDetails,
-    BoundContent, OpinionDetails, OrderDetails, Question, QuestionKey, RawCall, RequestSubject, SimilarScope,
-    TokenChange,
+    BoundContent, OpinionDetails, OrderDetails, Question, QuestionKey, RawCall, RequestSubject, SecondApprovalGiven,
+    SecondApprovalRequest, SimilarScope, TokenChange,
 };
 use golem_chain::network::{KnownContract, Network, NetworkKind};
 use golem_chain::token::TokenId;
@@ -118,9 +118,10 @@ pub fn view_model(
         reasons: request.reasons.clone(),
         changed: request.changed.clone(),
         revision: request.revision,
+        second: second(request),
         to_read: request.requirement.to_read.clone(),
         confirm: request.requirement.confirm.clone(),
-        answers: answers(preview),
+        answers: answers(request),
         about: RequestSubject::Action(Box::new(action(preview, network, context))),
     }
 }
@@ -257,14 +258,25 @@ fn smaller(preview: &Preview) -> Option<(String, SafeText)> {
     Some((amount.to_string(), token.symbol.clone()))
 }
 
-fn answers(preview: &Preview) -> Vec<AnswerOption> {
+/// Second approval that the action needs, and whether it was given.
+fn second(request: &ApprovalRequest) -> Option<SecondApprovalRequest> {
+    let needed = request.preview.second.as_ref()?;
+    let given = request.second.as_ref().map(|given| SecondApprovalGiven { by: given.by(), at: given.at() });
+    let approvers = needed.approvers.iter().copied().collect();
+    Some(SecondApprovalRequest { approvers, policy: request.preview.policy, entry: None, given })
+}
+
+fn answers(request: &ApprovalRequest) -> Vec<AnswerOption> {
+    let preview = &*request.preview;
+    let second = second(request);
     AnswerKind::ALL
         .into_iter()
         .map(|kind| {
             let why_not = match kind {
                 AnswerKind::Similar => ApprovalQueue::why_no_grant(preview).map(text),
                 AnswerKind::Smaller => smaller(preview).is_none().then(|| text(&AnswerRefused::NoAmount.to_string())),
-                AnswerKind::Once | AnswerKind::Refuse | AnswerKind::RefuseAndStop => None,
+                AnswerKind::Once => second.as_ref().and_then(SecondApprovalRequest::why_not),
+                AnswerKind::Refuse | AnswerKind::RefuseAndStop => None,
             };
             AnswerOption { kind, why_not }
         })

@@ -29,6 +29,7 @@ use bardo_safety::approval::ApprovalQueue;
 use bardo_safety::audit::AuditLog;
 use bardo_safety::ledger::{self, LedgerError};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
+use bardo_safety::second_approval::{SecondError, SecondSignature};
 use bardo_safety::stop::{ActiveStop, StopError};
 use bardo_session::handle::{AddressedCommand, BreakerState, DevnetControl, LeaveMode, SessionCommand, SessionNews};
 use bardo_session::questions::{AnswerKind, Confirmation, OperatorAnswer, QuestionKey};
@@ -112,6 +113,9 @@ impl SessionState {
             }
             SessionCommand::Answer { key, answer, confirmation, password } => {
                 Some(self.answer(key, answer, confirmation, password).await)
+            }
+            SessionCommand::ApproveSecond { key, signature, deadline } => {
+                Some(self.approve_second(key, &signature, deadline).await)
             }
             // Already executed when they arrive here; see `stop_watch`.
             stop @ (SessionCommand::Hold | SessionCommand::ReleaseHold | SessionCommand::Raise { .. }) => {
@@ -269,6 +273,35 @@ impl SessionState {
         if stops { Ok(result.unwrap_or_else(|_| "everything is stopped".to_owned())) } else { result }
     }
 
+    /// Takes a second operator's approval. Its signature alone decides whether it counts.
+    async fn approve_second(
+        &self,
+        key: QuestionKey,
+        signature: &str,
+        deadline: Option<u64>,
+    ) -> Result<String, CommandError> {
+        let signature: SecondSignature = signature.parse().map_err(CommandError::Second)?;
+        let by = match key {
+            QuestionKey::Action(permit) => {
+                let queue = self.sources.queue.as_ref().ok_or(CommandError::NoQueue)?;
+                match queue.approve_second(permit, signature).await {
+                    Err(SecondError::Over) if self.sources.shared.asks_elsewhere(permit)? => {
+                        self.sources.shared.approve_second(permit, signature).await?;
+                        return Ok("passed on to the process that asks, which verifies it".to_owned());
+                    }
+                    taken => taken.map_err(CommandError::Second)?,
+                }
+            }
+            QuestionKey::Policy(hash) => {
+                let rules = self.sources.rules.as_ref().ok_or(CommandError::NoPolicy)?;
+                let now = self.sources.clock.now_millis();
+                rules.approve_second(hash, deadline.unwrap_or_default(), signature, now)?
+            }
+            QuestionKey::Own(_) => return Err(CommandError::Second(SecondError::NotNeeded)),
+        };
+        Ok(format!("second approval by {by}; the operator decides now"))
+    }
+
     fn is_asked_here(&self, permit: PermitId) -> bool {
         let pending = self.sources.queue.as_ref().map(|queue| queue.pending()).unwrap_or_default();
         pending.iter().any(|request| request.preview.permit.permit_id == permit)
@@ -304,8 +337,17 @@ impl SessionState {
         }
     }
 
+    /// Delivers second approvals that other processes on this ledger received.
+    async fn receive_second_approvals(&self) {
+        let Some(queue) = &self.sources.queue else { return };
+        for (done, words) in answering::take_second_approvals(queue, &self.sources.shared).await {
+            send_news(&self.links.news, SessionNews::CommandResult { done, words: SafeText::clean(&words, 400) }).await;
+        }
+    }
+
     /// Delivers the answers of other processes on this ledger to the approval queue.
     pub(super) async fn receive_remote_answers(&self, watched: &mut ReportedState) {
+        self.receive_second_approvals().await;
         let heard = match self.sources.shared.remote_answers() {
             Ok(heard) if heard.is_empty() => return,
             Ok(heard) => heard,

@@ -8,6 +8,7 @@ use bardo_safety::custody::reauthentication::ReauthenticationError;
 use bardo_safety::ledger::LedgerError;
 use bardo_safety::operator_policy::AcceptError;
 use bardo_safety::operator_proof::ProofError;
+use bardo_safety::second_approval::SecondError;
 use bardo_safety::stop::StopError;
 use bardo_session::confirmation::Unconfirmed;
 use golem::archetype::ArchetypeError;
@@ -108,6 +109,9 @@ pub(super) enum CommandError {
     /// A transaction was not sent again.
     #[error("not sent again: {0}")]
     NotSent(String),
+    /// A second approval does not count.
+    #[error("not approved: {0}")]
+    Second(SecondError),
     /// The session's queue of commands is full.
     #[error("not done: the command queue is full. Try again")]
     Busy,

@@ -102,12 +102,19 @@ impl SessionState {
         self.control.offers.clear();
         let call_id = self.sources.operator.new_call_id();
         send_news(&self.links.news, SessionNews::Began { ticket, call_id }).await;
-        let state = Arc::clone(self);
+        let (state, again) = (Arc::clone(self), call.clone());
         state.control.running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
             let (response, question) =
                 match state.sources.operator.offer(ToolCall { call_id: Some(call_id), ..call }).await {
                     PreviewResult::Over(response) => (*response, None),
+                    PreviewResult::Held(offer) if offer.preview().second.is_some() => {
+                        // A second operator must see the request: it goes into the queue that all consoles show.
+                        offer.withdraw().await;
+                        let call_id = state.sources.operator.new_call_id();
+                        let asked = state.sources.operator.call(ToolCall { call_id: Some(call_id), ..again });
+                        (asked.await, None)
+                    }
                     PreviewResult::Held(offer) => {
                         let (response, question) = (shown(&offer), state.offer_question(&offer));
                         // A session that is ending holds no offers.

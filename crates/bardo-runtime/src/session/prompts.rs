@@ -14,7 +14,8 @@ use bardo_safety::policy::PendingPolicy;
 use bardo_safety::stop::{ActiveStop, OTHER_COPY_STOPPED, RestoredCopy};
 use bardo_session::market::MoneyKind;
 use bardo_session::questions::{
-    AnswerKind, AnswerOption, PolicyChange, PolicyRequest, Question, QuestionKey, RequestSubject, TypedConfirmation,
+    AnswerKind, AnswerOption, PolicyChange, PolicyRequest, Question, QuestionKey, RequestSubject,
+    SecondApprovalRequest, TypedConfirmation,
 };
 use parking_lot::{Mutex, MutexGuard};
 
@@ -228,7 +229,13 @@ fn question(queued: &QueuedPrompt, money: MoneyKind) -> Question {
 }
 
 /// Request for adopting a looser policy.
-pub(super) fn policy_question(pending: &PendingPolicy, file: &str, since: u64, money: MoneyKind) -> Question {
+pub(super) fn policy_question(
+    pending: &PendingPolicy,
+    second: Option<SecondApprovalRequest>,
+    file: &str,
+    since: u64,
+    money: MoneyKind,
+) -> Question {
     let text = |words: &str| SafeText::clean(words, 200);
     let changes: Vec<PolicyChange> = pending
         .changes
@@ -248,6 +255,10 @@ pub(super) fn policy_question(pending: &PendingPolicy, file: &str, since: u64, m
     let about = RequestSubject::Policy(PolicyRequest { file: text(file), changes });
     let mut question = plain(QuestionKey::Policy(hash), since, &title, AskReason::LoosensPolicy, about, money);
     question.confirm = policy_requirement(hash, money).confirm;
+    for offered in question.answers.iter_mut().filter(|offered| offered.kind == AnswerKind::Once) {
+        offered.why_not = second.as_ref().and_then(SecondApprovalRequest::why_not);
+    }
+    question.second = second;
     question
 }
 
@@ -294,6 +305,7 @@ fn plain(
         reasons: vec![reason],
         changed: Vec::new(),
         revision: 0,
+        second: None,
         to_read: Vec::new(),
         confirm: None,
         answers: AnswerKind::ALL.into_iter().map(offered).collect(),

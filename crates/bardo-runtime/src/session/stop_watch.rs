@@ -151,6 +151,7 @@ impl StopWatch {
             | SessionCommand::RevokeGrant { .. }
             | SessionCommand::Rebroadcast { .. }
             | SessionCommand::Label { .. }
+            | SessionCommand::ApproveSecond { .. }
             | SessionCommand::Look { .. }
             | SessionCommand::Devnet(_)
             | SessionCommand::Replay(_)

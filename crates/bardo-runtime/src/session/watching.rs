@@ -18,6 +18,7 @@ use crate::market::pools_of;
 use crate::market::reader::ChainReader;
 use crate::policy_cage;
 use crate::questions::answering::queued_at;
+use crate::questions::second::second_of_policy;
 use crate::questions::{ListedAddresses, RequestContext};
 use crate::transactions;
 use bardo_base::fabric::{
@@ -659,7 +660,9 @@ impl SessionState {
                 };
                 watched.policy_since = Some((hash, since));
                 let needs_password = self.needs_password(&Authorisation::AcceptPolicy { hash });
-                all.push(Question { needs_password, ..policy_question(&pending, &file, since, self.money()) });
+                let second = self.sources.rules.as_ref().and_then(|rules| second_of_policy(rules, hash));
+                let question = policy_question(&pending, second, &file, since, self.money());
+                all.push(Question { needs_password, ..question });
             }
             None => watched.policy_since = None,
         }

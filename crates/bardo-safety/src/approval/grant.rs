@@ -222,6 +222,8 @@ pub(super) fn never_granted(preview: &Preview) -> Option<&'static str> {
     let proposal = preview.payload.proposal();
     if proposal.tool.capability == CapabilityTier::Privileged {
         Some("it changes who has authority")
+    } else if preview.second.is_some() {
+        Some("it needs a second operator's approval")
     } else if preview.above_hot_lane {
         Some("it is so large that it needs a second opinion")
     } else if preview.first_seen {

@@ -29,12 +29,12 @@ use golem_chain::network::NetworkKind;
 
 const ME: Address = Address::repeat_byte(1);
 
-pub(super) fn usd(whole: u64) -> Usd {
+pub(crate) fn usd(whole: u64) -> Usd {
     Usd::from_scaled(U256::from(whole), 0).unwrap()
 }
 
 /// A call for this account that moves no tokens.
-pub(super) fn proposal() -> Proposal {
+pub(crate) fn proposal() -> Proposal {
     sample::proposal(ME, ProposalIntent::Swap, sample::leg(ME, Bytes::from_static(&[1, 2, 3, 4])))
 }
 
@@ -55,7 +55,7 @@ pub(super) fn simulated(only_revokes: bool) -> SimulatedEffects {
 }
 
 /// A preview of `proposal` with a value of `dollars`.
-pub(super) fn preview(proposal: Proposal, dollars: u64, now: u64) -> Preview {
+pub(crate) fn preview(proposal: Proposal, dollars: u64, now: u64) -> Preview {
     let payload = SigningPayload::new(sample::frame(proposal)).unwrap();
     Preview {
         permit: ActionPermit::issue(&payload, B256::ZERO, now, 60_000),
@@ -67,6 +67,7 @@ pub(super) fn preview(proposal: Proposal, dollars: u64, now: u64) -> Preview {
         needs: ApprovalNeed::Approval { reasons: vec![] },
         opinion: None,
         above_hot_lane: false,
+        second: None,
         first_seen: false,
         parties: vec![],
         policy: B256::ZERO,
@@ -287,6 +288,7 @@ fn read(need: &ApprovalNeed) -> Need {
         ApprovalReason::Resembles { .. } => "resembles",
         ApprovalReason::Price(_) => "price",
         ApprovalReason::Found(why) if why.as_str() == by_policy::GIVES_AWAY => "given away",
+        ApprovalReason::SecondApproval { .. } => "second",
         ApprovalReason::Replaces { .. } => "replaces",
         ApprovalReason::Found(_) => "found",
     };
@@ -310,8 +312,9 @@ fn consent_agrees_with_a_small_model_of_itself() {
         assert_eq!(read(&preview.needs), case.asks(case.shown), "case {number}: {case:#?}");
         let (now, inputs) = case.taken(&policy, &preview.payload, case.now);
         let own = preview.permit.permit_id;
-        let yes =
-            |permit_id, source| Consent::Approved(ActionApproval { permit_id, source, grant: None, earlier: vec![] });
+        let yes = |permit_id, source| {
+            Consent::Approved(ActionApproval { permit_id, source, grant: None, earlier: vec![], second: None })
+        };
         let given = match case.given {
             "a yes" => yes(own, ApprovalSource::Operator),
             "a yes to another" => yes(PermitId::random(), ApprovalSource::Operator),

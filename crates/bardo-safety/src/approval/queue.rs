@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use alloy::primitives::B256;
+use alloy::primitives::{Address, B256};
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Transaction;
 use tokio::sync::{oneshot, watch};
@@ -25,6 +25,7 @@ use super::{
 use crate::audit::AuditLog;
 use crate::operator_proof::{Authorisation, OperatorProof, ProofError};
 use crate::pipeline::Preview;
+use crate::second_approval::{GivenApproval, SecondError, SecondSignature};
 use crate::stop;
 use bardo_base::clock::Clock;
 use bardo_base::fabric::{ApprovalRequested, AskReason, EventKind, Fabric};
@@ -92,6 +93,10 @@ struct OpenRequest {
     answer: Option<oneshot::Sender<QueueResult>>,
     /// True from an answer until its requester takes it, or asks again.
     answered: bool,
+    /// Previews that a second operator may sign: the current one, and earlier ones that it is at least as good as.
+    signable: Vec<Arc<Preview>>,
+    /// Second approval that was given.
+    second: Option<GivenApproval>,
 }
 
 enum QueueResult {
@@ -185,6 +190,7 @@ impl ApprovalQueue {
             changed: open.changed.clone(),
             revision: open.revision,
             passes_by_itself: open.passes_by_itself,
+            second: open.second.clone(),
             asked_at: open.asked_at,
             ends_at: open.ends_at,
             place: index + 1,
@@ -254,6 +260,7 @@ impl ApprovalQueue {
             source: ApprovalSource::Grant,
             grant: Some(number),
             earlier: Vec::new(),
+            second: None,
         })
     }
 
@@ -330,6 +337,8 @@ impl ApprovalQueue {
                 ends_at,
                 answer: Some(sender),
                 answered: false,
+                signable: vec![Arc::clone(&preview)],
+                second: None,
             };
             if refused.is_none() {
                 state.open.push(open);
@@ -370,6 +379,7 @@ impl ApprovalQueue {
             changed: Vec::new(),
             revision: 0,
             passes_by_itself: false,
+            second: None,
             asked_at: preview.permit.issued_at,
             ends_at: preview.permit.expires_at,
             place: 0,
@@ -397,6 +407,10 @@ impl ApprovalQueue {
         let now = self.state().moment(&*self.inner.clock);
         if preview.permit.expired(now.wall, now.steady) {
             return Err(AnswerError::Expired);
+        }
+        if let Some(second) = &preview.second {
+            // The request must be open while the second operator decides.
+            return Err(second.missing().into());
         }
         requirement(&preview).check(confirmation)?;
         Ok(self.ask_answered(preview, OperatorAnswer::Once))
@@ -499,6 +513,48 @@ impl ApprovalQueue {
         answered
     }
 
+    /// Takes the second operator's approval of the open request that has `permit_id`, now or before a renewal that found
+    /// nothing worse. The signature alone decides, through any console. Returns the approver.
+    ///
+    /// # Errors
+    /// [`SecondError`] if it does not count, or cannot be recorded.
+    pub async fn approve_second(
+        &self,
+        permit_id: PermitId,
+        signature: SecondSignature,
+    ) -> Result<Address, SecondError> {
+        let (number, given) = {
+            let mut state = self.state();
+            let now = state.moment(&*self.inner.clock);
+            let open = state.open.iter().filter(|open| !open.answered);
+            let mut signable = open.flat_map(|open| open.signable.iter().map(move |preview| (open, preview)));
+            let found = signable.find(|(_, preview)| preview.permit.permit_id == permit_id);
+            let (open, preview) = found.ok_or(SecondError::Over)?;
+            if let Some(given) = &open.second {
+                return Err(SecondError::Given(given.by()));
+            }
+            (open.number, GivenApproval::new(Arc::clone(preview), open.ends_at, signature, now.wall)?)
+        };
+        if let Some(audit_log) = &self.inner.audit_log {
+            let recorded = audit_log.record(pending::second_note(&given)).await;
+            recorded.map_err(|error| SecondError::Unrecorded(error.to_string()))?;
+        }
+        let by = given.by();
+        let mut state = self.state();
+        let still = |open: &&mut OpenRequest| {
+            let signable = || open.signable.iter().any(|one| one.permit.permit_id == given.permit_id());
+            open.number == number && !open.answered && signable()
+        };
+        let open = state.open.iter_mut().find(still).ok_or(SecondError::Over)?;
+        if let Some(other) = &open.second {
+            return Err(SecondError::Given(other.by()));
+        }
+        open.second = Some(given);
+        drop(state);
+        self.notify_watchers();
+        Ok(by)
+    }
+
     /// Withdraws every open request and revokes every standing approval, as at a halt.
     pub fn withdraw_all(&self, reason: &str) {
         self.withdraw(reason, |_| true);
@@ -533,6 +589,28 @@ impl ApprovalQueue {
     }
 }
 
+impl OpenRequest {
+    /// Checks that the second approval that the action needs was given, and still counts.
+    fn check_second(&self, now: u64) -> Result<(), SecondError> {
+        let Some(requirement) = &self.preview.second else { return Ok(()) };
+        let given = self.second.as_ref().ok_or_else(|| requirement.missing())?;
+        given.verify(&self.preview, requirement, now)
+    }
+
+    /// Keeps the second approval of an earlier preview only if nothing in the current one is worse.
+    fn renew_second(&mut self, is_worse: bool) {
+        if is_worse {
+            self.signable.clear();
+        }
+        self.signable.push(Arc::clone(&self.preview));
+        let (preview, given) = (&self.preview, self.second.take());
+        self.second = given.filter(|given| {
+            let asked = preview.second.as_ref();
+            !is_worse && asked.is_some_and(|asked| given.verify(preview, asked, given.at()).is_ok())
+        });
+    }
+}
+
 impl State {
     /// Returns the current time and keeps the highest wall clock reading. If the wall clock steps back by more than
     /// [`MAX_CORRECTION`], the elapsed time is unknown, so every standing approval ends.
@@ -558,6 +636,7 @@ impl State {
         }
         if yes {
             requirement(&open.preview).check(&confirmation)?;
+            open.check_second(now.wall)?;
         }
         let mut grant = None;
         if let OperatorAnswer::Similar { millis, total } = &answer {

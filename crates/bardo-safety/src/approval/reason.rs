@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::ledger::MicroUsd;
 use crate::value::PriceConcern;
+use crate::waiting_plan::TxOrigin;
 use bardo_base::fabric::AskReason;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
@@ -49,6 +50,11 @@ pub enum ApprovalReason {
     },
     /// The action spends or receives a token without a price feed, or one whose only pool contradicts its feed.
     Price(PriceConcern),
+    /// The action needs a second operator's approval.
+    SecondApproval {
+        /// Dollars above which the policy asks for it; `None` for a change of authority or an unknown value.
+        limit: Option<Usd>,
+    },
     /// The action takes the nonce of a waiting transaction.
     Replaces {
         /// Hash of the waiting transaction.
@@ -61,6 +67,10 @@ pub enum ApprovalReason {
         extra_wei: U256,
         /// The same in dollars; `None` without a price.
         extra_usd: Option<Usd>,
+        /// Symbol of the chain's native token.
+        symbol: SafeText,
+        /// Tool and owner of the waiting transaction; `None` if the ledger does not say.
+        origin: Option<TxOrigin>,
     },
     /// A check wants the operator to decide; the text is its explanation.
     Found(SafeText),
@@ -88,13 +98,19 @@ impl ApprovalReason {
             Self::Price(PriceConcern::Disputed { token, feed, pool }) => {
                 AskReason::PriceDisputed { token: *token, feed: *feed, pool: *pool }
             }
-            Self::Replaces { transaction, nonce, cancels, extra_wei, extra_usd } => AskReason::Replaces {
-                transaction: *transaction,
-                nonce: *nonce,
-                cancels: *cancels,
-                extra_wei: *extra_wei,
-                extra_usd: *extra_usd,
-            },
+            Self::SecondApproval { limit } => AskReason::SecondApproval { limit: *limit },
+            Self::Replaces { transaction, nonce, cancels, extra_wei, extra_usd, symbol, origin } => {
+                AskReason::Replaces {
+                    transaction: *transaction,
+                    nonce: *nonce,
+                    cancels: *cancels,
+                    extra_wei: *extra_wei,
+                    extra_usd: *extra_usd,
+                    symbol: symbol.clone(),
+                    tool: origin.as_ref().and_then(|origin| origin.tool.clone()),
+                    owner: origin.as_ref().map(|origin| origin.golem_id.clone()),
+                }
+            }
             Self::Found(text) => AskReason::Said { text: text.clone() },
         }
     }
@@ -107,7 +123,12 @@ impl ApprovalReason {
     /// Returns whether the reason concerns this one action only, so that no approval of other actions covers it.
     pub fn is_of_this_one(&self) -> bool {
         match self {
-            Self::Untold | Self::Resembles { .. } | Self::Price(_) | Self::Replaces { .. } | Self::Found(_) => true,
+            Self::Untold
+            | Self::Resembles { .. }
+            | Self::Price(_)
+            | Self::SecondApproval { .. }
+            | Self::Replaces { .. }
+            | Self::Found(_) => true,
             Self::Above { .. } | Self::HotLane | Self::Authority | Self::FirstPaid | Self::FirstAllowed => false,
         }
     }
@@ -127,6 +148,7 @@ impl ApprovalReason {
                 | Self::FirstAllowed
                 | Self::Resembles { .. }
                 | Self::Price(_)
+                | Self::SecondApproval { .. }
                 | Self::Replaces { .. }
                 | Self::Found(_),
                 _,
@@ -160,11 +182,12 @@ impl ApprovalReason {
             ) => token == now,
             // The dollars move with the price; the wei are the permit's.
             (
-                Self::Replaces { transaction, nonce, cancels, extra_wei, extra_usd: _ },
+                Self::Replaces { transaction, nonce, cancels, extra_wei, extra_usd: _, symbol: _, origin: _ },
                 Self::Replaces {
                     transaction: now, nonce: now_nonce, cancels: now_cancels, extra_wei: now_extra, ..
                 },
             ) => (transaction, nonce, cancels) == (now, now_nonce, now_cancels) && now_extra <= extra_wei,
+            (Self::SecondApproval { limit }, Self::SecondApproval { limit: now }) => limit == now,
             (Self::Found(shown), Self::Found(now)) => shown == now,
             (
                 Self::Above { .. }
@@ -175,6 +198,7 @@ impl ApprovalReason {
                 | Self::FirstAllowed
                 | Self::Resembles { .. }
                 | Self::Price(_)
+                | Self::SecondApproval { .. }
                 | Self::Replaces { .. }
                 | Self::Found(_),
                 _,

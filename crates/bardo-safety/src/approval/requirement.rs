@@ -106,6 +106,7 @@ fn resembling(preview: &Preview) -> impl Iterator<Item = (Address, Address)> {
         | ApprovalReason::FirstPaid
         | ApprovalReason::FirstAllowed
         | ApprovalReason::Price(_)
+        | ApprovalReason::SecondApproval { .. }
         | ApprovalReason::Replaces { .. }
         | ApprovalReason::Found(_) => None,
     })

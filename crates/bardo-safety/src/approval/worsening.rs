@@ -189,7 +189,7 @@ impl fmt::Display for Worsening {
 }
 
 /// Returns every change for the worse from `before` to `now`, each once.
-pub(super) fn worsenings(before: &Preview, now: &Preview) -> Vec<Worsening> {
+pub(crate) fn worsenings(before: &Preview, now: &Preview) -> Vec<Worsening> {
     let mut found = Vec::new();
     if identity(before) != identity(now) {
         found.push(Worsening::Another);

@@ -208,6 +208,24 @@ pub fn has_any(connection: &Connection, kinds: &[AuditKind]) -> Result<bool, Aud
     Ok(false)
 }
 
+/// Returns the hash of the newest entry of any of these kinds; `None` without one.
+///
+/// # Errors
+/// [`AuditError`] if the database fails or the entry is damaged.
+pub fn newest(connection: &Connection, kinds: &[AuditKind]) -> Result<Option<B256>, AuditError> {
+    let mut statement =
+        connection.prepare_cached("SELECT seq, hash FROM audit_entry WHERE kind = ?1 ORDER BY seq DESC LIMIT 1")?;
+    let mut newest: Option<(i64, B256)> = None;
+    for kind in kinds {
+        let found: Option<(i64, Vec<u8>)> =
+            statement.query_row([kind.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let Some((seq, hash)) = found else { continue };
+        let hash = B256::try_from(hash.as_slice()).map_err(|_| AuditError::Damaged(seq))?;
+        newest = newest.max(Some((seq, hash)));
+    }
+    Ok(newest.map(|(_, hash)| hash))
+}
+
 impl StoredEntry {
     fn read(row: &Row<'_>) -> Result<Self, AuditError> {
         let seq: i64 = row.get(0)?;

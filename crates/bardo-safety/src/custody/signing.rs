@@ -1,5 +1,6 @@
-//! Signing with a key. Every user signature is made in this file, in two forms: typed messages (signatures inside a
-//! transaction's calldata, and orders that others settle) and transactions. Both come from a capability.
+//! Signing with a key. Every user signature is made in this file, in three forms: typed messages (signatures inside a
+//! transaction's calldata, and orders that others settle), transactions, and second approvals. The first two come from
+//! a capability; a second approval is a statement about another account's action and moves nothing by itself.
 
 use alloy::consensus::{SignableTransaction as _, TxEip1559};
 use alloy::primitives::{Address, B256, Bytes, TxKind};
@@ -12,6 +13,7 @@ use crate::SignError;
 use crate::pipeline::{OrderToSign, ToSign};
 use crate::proposal::SIGNATURE_BYTES;
 use crate::queue_key::QueueKey;
+use crate::second_approval::{SecondError, SecondSignature, SecondStatement};
 use bardo_base::signer::signer_of;
 use golem_chain::signed::SignedTransaction;
 
@@ -87,6 +89,21 @@ impl SigningKey {
             return Err(SignError::Refused("the signature does not recover to the account".into()));
         }
         Ok(signed)
+    }
+
+    /// Signs a second operator's approval of another account's decision.
+    ///
+    /// # Errors
+    /// [`SecondError::OwnKey`] if this key is the acting account's.
+    pub(super) fn approve_second(&self, statement: &SecondStatement) -> Result<SecondSignature, SecondError> {
+        match statement {
+            SecondStatement::Action { account, .. } if *account == self.address() => {
+                return Err(SecondError::OwnKey(self.address()));
+            }
+            SecondStatement::Action { .. } | SecondStatement::Policy { .. } => {}
+        }
+        let signature = self.signer.sign_hash_sync(&statement.digest()).map_err(|_| SecondError::NoSigner)?;
+        SecondSignature::new(signature)
     }
 
     /// Signs the order of a capability.

@@ -6,6 +6,7 @@ use crate::approval::{ApprovalNeed, ApprovalReason};
 use crate::check_inputs::CheckInputs;
 use crate::policy::{ItemName, Policy};
 use crate::proposal::ProposalIntent;
+use crate::second_approval::SecondRequirement;
 use crate::signing_payload::SigningPayload;
 use bardo_base::model::CapabilityTier;
 use bardo_base::text::SafeText;
@@ -33,6 +34,30 @@ pub(crate) fn of(policy: &Policy, payload: &SigningPayload, inputs: &CheckInputs
     match proposal.intent == ProposalIntent::Transfer && !own {
         true => needs.and_asking(ApprovalReason::Found(SafeText::clean(GIVES_AWAY, MAX_CHANGE))),
         false => needs,
+    }
+}
+
+/// Returns the second approval that the policy requires.
+pub(crate) fn second_approval(
+    policy: &Policy,
+    payload: &SigningPayload,
+    inputs: &CheckInputs,
+) -> Option<SecondRequirement> {
+    let (most, approvers) = policy.second_approval()?;
+    let needed = |above| Some(SecondRequirement { above, approvers: approvers.clone() });
+    match payload.proposal().tool.capability {
+        // Who acts next is worth more than what moves now.
+        CapabilityTier::Privileged => return needed(None),
+        CapabilityTier::Read | CapabilityTier::Write => {}
+    }
+    // Taking back what was given must not wait for a second person.
+    if inputs.only_revokes() {
+        return None;
+    }
+    match spent(inputs) {
+        Some(spent) if spent <= most => None,
+        Some(_) => needed(Some(most)),
+        None => needed(None),
     }
 }
 

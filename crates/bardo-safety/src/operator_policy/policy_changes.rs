@@ -1,8 +1,10 @@
 //! The policy in force: the policy file, the operator's decisions about it, and their records.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use alloy::primitives::B256;
+use alloy::primitives::{Address, B256};
+use rusqlite::Transaction;
 use serde_json::json;
 use tokio::runtime::Handle;
 
@@ -11,12 +13,52 @@ use crate::audit::{self, AuditKind, LogEntry};
 use crate::ledger;
 use crate::operator_proof::{Authorisation, OperatorProof};
 use crate::policy::{self, ActivePolicy, FieldChange, PendingPolicy, Policy, PolicyFileCheck, PolicyPreset};
+use crate::second_approval::{
+    GivenPolicyApproval, LONGEST_POLICY_APPROVAL, SecondError, SecondSignature, SecondStatement,
+};
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 
 /// Formats a change of one field in one line.
 fn words(change: &FieldChange) -> SafeText {
     SafeText::clean(&format!("{}: {} → {}", change.field, change.from, change.to), MAX_CHANGE)
+}
+
+/// Kinds of entries about the policy in force.
+const OF_POLICIES: [AuditKind; 3] = [AuditKind::PolicyAdopted, AuditKind::PolicyTightened, AuditKind::PolicyAccepted];
+
+/// Entry of the audit log about a policy that comes into force.
+struct PolicyRecord {
+    kind: AuditKind,
+    changes: Vec<FieldChange>,
+    by: Option<SafeText>,
+    second: Option<GivenPolicyApproval>,
+}
+
+impl PolicyRecord {
+    fn of(kind: AuditKind, changes: Vec<FieldChange>, by: Option<&str>) -> Self {
+        Self { kind, changes, by: by.map(|by| SafeText::clean(by, MAX_CHANGE)), second: None }
+    }
+}
+
+/// Verifies a second approval of the policy `to` again, against the policy in force and the ledger in which it is about
+/// to count. `accounts` act under the policy.
+fn verify_second(
+    transaction: &Transaction<'_>,
+    in_force: &Policy,
+    given: &GivenPolicyApproval,
+    (to, accounts): (B256, &[Address]),
+    now: u64,
+) -> Result<(), AcceptError> {
+    let approvers = in_force.second_approval().map(|(_, approvers)| approvers.clone()).unwrap_or_default();
+    let entry = audit::newest(transaction, &OF_POLICIES)?.unwrap_or_default();
+    let (from, deadline) = (in_force.hash(), given.statement.deadline());
+    let statement = SecondStatement::Policy { from, to, entry, deadline };
+    if statement != given.statement {
+        return Err(SecondError::Over.into());
+    }
+    statement.verify(&given.signature, &approvers, accounts, now)?;
+    Ok(())
 }
 
 impl OperatorPolicyEngine {
@@ -60,7 +102,7 @@ impl OperatorPolicyEngine {
         let mut held = self.store.read(policy::stored_policy)?;
         if held.is_none() {
             if !self.has_stored_policy()? {
-                return self.keep(written, AuditKind::PolicyAdopted, Vec::new(), None, now).await;
+                return self.keep(written, PolicyRecord::of(AuditKind::PolicyAdopted, Vec::new(), None), now).await;
             }
             // Another process may have stored the first policy in between.
             held = self.store.read(policy::stored_policy)?;
@@ -76,7 +118,9 @@ impl OperatorPolicyEngine {
         // be compared. Nothing passes until the operator approves again.
         let held = match Policy::from_sources(sources.iter().map(String::as_str)) {
             Ok(Some(held)) if held.hash() == hash => held,
-            Ok(_) | Err(_) => Policy::preset(PolicyPreset::ReadOnly),
+            // A second approval that was in force stays so, and the decision needs it.
+            Ok(Some(other)) => other.stricter(&Policy::preset(PolicyPreset::ReadOnly)),
+            Ok(None) | Err(_) => Policy::preset(PolicyPreset::ReadOnly),
         };
         self.go_on_from(held, Some(hash), now).await
     }
@@ -91,7 +135,7 @@ impl OperatorPolicyEngine {
             return Ok(());
         }
         let changes = before.changes(&holds);
-        self.keep(holds, AuditKind::PolicyTightened, changes, None, now).await
+        self.keep(holds, PolicyRecord::of(AuditKind::PolicyTightened, changes, None), now).await
     }
 
     /// Returns true if a policy was stored in this ledger before, by the audit log. A log with missing entries, by
@@ -128,7 +172,10 @@ impl OperatorPolicyEngine {
         let by = format!("{by}, confirmed by {}", basis.as_str());
         let by = by.as_str();
         let Some(pending) = self.pending().filter(|pending| pending.policy.hash() == hash) else { return Ok(None) };
-        self.keep(pending.policy, AuditKind::PolicyAccepted, pending.changes, Some(by), now).await?;
+        let second = self.second_of(hash)?;
+        let change = PolicyRecord { second, ..PolicyRecord::of(AuditKind::PolicyAccepted, pending.changes, Some(by)) };
+        self.keep(pending.policy, change, now).await?;
+        *self.second.lock() = None;
         Ok(self.keeper.accept(hash))
     }
 
@@ -153,20 +200,80 @@ impl OperatorPolicyEngine {
         Ok(refused)
     }
 
-    /// Stores a policy as the one in force, with its audit log entry, in one database transaction.
-    async fn keep(
+    /// Adds an account that acts under these rules. Its key never counts as a second approver.
+    pub fn acts_for(&self, account: Address) {
+        self.accounts.lock().push(account);
+    }
+
+    /// Returns the statement that a second operator signs to approve the policy with the hash `to`, until `deadline` in
+    /// milliseconds since the Unix epoch, with the addresses whose signature counts. `None` if the policy in force asks
+    /// for none.
+    ///
+    /// # Errors
+    /// [`AcceptError`] if the audit log cannot be read.
+    pub fn policy_statement(
         &self,
-        policy: Arc<Policy>,
-        kind: AuditKind,
-        changes: Vec<FieldChange>,
-        by: Option<&str>,
+        to: B256,
+        deadline: u64,
+    ) -> Result<Option<(SecondStatement, BTreeSet<Address>)>, AcceptError> {
+        let policy = self.policy();
+        let Some((_, approvers)) = policy.second_approval() else { return Ok(None) };
+        let entry = self.store.read(|connection| audit::newest(connection, &OF_POLICIES))?.unwrap_or_default();
+        let statement = SecondStatement::Policy { from: policy.hash(), to, entry, deadline };
+        Ok(Some((statement, approvers.clone())))
+    }
+
+    /// Takes a second operator's approval of the waiting policy with the hash `to`, for [`Self::accept`]. Returns the
+    /// approver.
+    ///
+    /// # Errors
+    /// [`AcceptError`] if it does not count.
+    pub fn approve_second(
+        &self,
+        to: B256,
+        deadline: u64,
+        signature: SecondSignature,
         now: u64,
-    ) -> Result<(), AcceptError> {
-        let by = by.map(|by| SafeText::clean(by, MAX_CHANGE));
+    ) -> Result<Address, AcceptError> {
+        let waits = self.pending().is_some_and(|pending| pending.policy.hash() == to);
+        let asked = self.policy_statement(to, deadline)?.filter(|_| waits);
+        let (statement, approvers) = asked.ok_or(SecondError::Over)?;
+        if deadline > now.saturating_add(LONGEST_POLICY_APPROVAL) {
+            return Err(SecondError::Late.into());
+        }
+        let by = statement.verify(&signature, &approvers, &self.accounts.lock(), now)?;
+        *self.second.lock() = Some(GivenPolicyApproval { statement, signature, by, at: now });
+        Ok(by)
+    }
+
+    /// Returns who approved the waiting policy with the hash `to` as the second operator, and when, in milliseconds since
+    /// the Unix epoch.
+    pub fn second_given(&self, to: B256) -> Option<(Address, u64)> {
+        let given = self.second.lock();
+        let given = given.as_ref()?;
+        matches!(given.statement, SecondStatement::Policy { to: of, .. } if of == to).then_some((given.by, given.at))
+    }
+
+    /// Returns the second approval that the policy with the hash `to` needs; `None` if it needs none.
+    fn second_of(&self, to: B256) -> Result<Option<GivenPolicyApproval>, AcceptError> {
+        let Some((_, approvers)) = self.policy_statement(to, 0)? else { return Ok(None) };
+        let given = self.second.lock().clone();
+        let missing = SecondError::Missing(approvers.into_iter().collect());
+        Ok(Some(given.ok_or(missing)?))
+    }
+
+    /// Stores a policy as the one in force, with its audit log entry, in one database transaction.
+    async fn keep(&self, policy: Arc<Policy>, record: PolicyRecord, now: u64) -> Result<(), AcceptError> {
+        let PolicyRecord { kind, changes, by, second } = record;
+        let (keeper, accounts) = (Arc::clone(&self.keeper), self.accounts.lock().clone());
         let written = self.store.write(move |transaction| -> Result<(), AcceptError> {
+            if let Some(given) = &second {
+                verify_second(transaction, &keeper.current().policy, given, (policy.hash(), &accounts), now)?;
+            }
             policy::store_policy(transaction, &policy, now)?;
             let body = json!({
                 "policy": policy.hash(), "name": policy.name(), "by": by,
+                "second_approval": second.as_ref().map(GivenPolicyApproval::to_json),
                 "changes": changes.iter().map(words).collect::<Vec<_>>(),
             });
             let golem_id = GolemId::operator();

@@ -26,6 +26,7 @@ use crate::orders::record::{self, OrderFigures, OrderRecord};
 use crate::permit::{self, PermitFault, PermitUseRecord};
 use crate::policy_engine::{ActionEnd, Reservation, ReserveError};
 use crate::proposal::{LegPurpose, ReplacedTx};
+use crate::second_approval::SecondError;
 use crate::signing_payload::SigningPayload;
 use crate::simulate::SimulatedEffects;
 use crate::value::{ActionValues, value_of_part};
@@ -192,6 +193,8 @@ pub(super) enum GateError {
     Worsened,
     #[error("the approval was revoked or expired before signing")]
     TakenBack,
+    #[error(transparent)]
+    Second(#[from] SecondError),
     #[error("it was rejected in another process: {0}")]
     RefusedElsewhere(SafeText),
     #[error(
@@ -219,7 +222,7 @@ impl From<GateError> for PipelineRefusal {
             GateError::Reserve(ReserveError::Refused(verdicts)) => Self::by(verdicts, None),
             GateError::Stopped => Self::new(ErrorCode::Halted, error),
             GateError::Worsened => Self::new(ErrorCode::PermitMismatch, error),
-            GateError::TakenBack => Self::new(ErrorCode::ApprovalRequired, error),
+            GateError::TakenBack | GateError::Second(_) => Self::new(ErrorCode::ApprovalRequired, error),
             GateError::RefusedElsewhere(_) => Self::new(ErrorCode::ApprovalRefused, error),
             GateError::Replaces { order, lasts_seconds } => Self {
                 facts: vec![("order_hash", order.to_string().into()), ("retry_after_seconds", lasts_seconds.into())],
@@ -465,6 +468,11 @@ impl Pipeline {
         }
         let by_rules = self.inner.rules.consent(&preview.payload, inputs);
         let needs = consent::needs(by_rules, &preview.payload, inputs, &assessment.verdicts, above, &preview.parties);
+        let second = self.inner.rules.second_approval(&preview.payload, inputs);
+        let needs = consent::and_second(needs, second.as_ref());
+        let now = self.inner.clock.now_millis();
+        consent::second_given(second.as_ref(), preview, given, now)
+            .map_err(|error| PipelineRefusal::new(ErrorCode::ApprovalRequired, error))?;
         consent::enough(preview, &needs, given, || self.inner.rules.always_covers(&preview.payload, inputs))
     }
 
@@ -517,6 +525,8 @@ impl Pipeline {
             if prepared.worsened(&inputs) {
                 return Err(GateError::Worsened);
             }
+            let second = rules.second_approval(&payload, &inputs);
+            consent::second_given(second.as_ref(), &prepared.preview, &consent, now)?;
             if let Consent::Approved(yes) = &consent {
                 // Read rejections from other processes first: the queue learns of a rejection before its row leaves the
                 // ledger.
@@ -558,7 +568,7 @@ impl Pipeline {
             };
             let body = json!({
                 "permit_id": used.permit_id, "simulation_hash": used.simulation_hash, "reservation": reservation.0,
-                "consent": consent.word(), "nonce": nonce.as_ref().map(SigningNonce::number),
+                "consent": consent.word(), "second_approval": consent.second(), "nonce": nonce.as_ref().map(SigningNonce::number),
                 "order": order.map(|record| record.hash),
             });
             let (proposal, kind) = (payload.proposal(), AuditKind::PermitConsumed);

@@ -3,6 +3,7 @@
 use super::{Pipeline, PipelineRefusal, Preview};
 use crate::approval::{ApprovalNeed, ApprovalReason, ApprovalSource, Consent};
 use crate::check_inputs::CheckInputs;
+use crate::second_approval::{SecondError, SecondRequirement};
 use crate::signing_payload::SigningPayload;
 use crate::verdict::Verdict;
 use bardo_base::error::ErrorCode;
@@ -49,6 +50,32 @@ pub(crate) fn needs(
     }
     let asks = verdicts.iter().flat_map(|verdict| &verdict.asks);
     asks.fold(needs, |needs, why| needs.and_asking(ApprovalReason::Found(why.clone())))
+}
+
+/// Adds the reason for a second approval, which no delay and no standing approval replaces.
+pub(crate) fn and_second(needs: ApprovalNeed, second: Option<&SecondRequirement>) -> ApprovalNeed {
+    match second {
+        Some(second) => needs.and_asking(ApprovalReason::SecondApproval { limit: second.above }),
+        None => needs,
+    }
+}
+
+/// Checks that the consent contains the second approval that the action needs now.
+///
+/// # Errors
+/// [`SecondError`] if it is missing, or does not count any more.
+pub(crate) fn second_given(
+    second: Option<&SecondRequirement>,
+    preview: &Preview,
+    given: &Consent,
+    now: u64,
+) -> Result<(), SecondError> {
+    let Some(requirement) = second else { return Ok(()) };
+    let given = match given {
+        Consent::Approved(yes) => yes.second().filter(|second| yes.permit_ids().any(|id| id == second.permit_id())),
+        Consent::None | Consent::Always => None,
+    };
+    given.ok_or_else(|| requirement.missing())?.verify(preview, requirement, now)
 }
 
 /// Returns true if the account gives something and receives something.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::account_lock::LockSource;
 use super::assess::{Assessment, gas_usd};
 use super::commit::{CommitOutcome, CommitState, GateError, committed};
-use super::{Pipeline, PipelineRefusal, PreparedAction};
+use super::{Pipeline, PipelineRefusal, PreparedAction, consent as required};
 use crate::approval::Consent;
 use crate::audit::{self, AuditKind, LogEntry};
 use crate::paper::{self, PaperAction, PaperLedger, PaperMove};
@@ -129,6 +129,8 @@ impl Pipeline {
             if prepared.worsened(&inputs) {
                 return Err(GateError::Worsened);
             }
+            let second = rules.second_approval(&payload, &inputs);
+            required::second_given(second.as_ref(), &prepared.preview, &consent, now)?;
             if let Consent::Approved(yes) = &consent
                 && !queue.stands(yes)
             {
@@ -144,7 +146,7 @@ impl Pipeline {
             paper::note(transaction, &PaperAction { at: now, ..action })?;
             let body = json!({
                 "permit_id": used.permit_id, "simulation_hash": used.simulation_hash, "reservation": reservation.0,
-                "consent": consent.word(), "paper": true,
+                "consent": consent.word(), "second_approval": consent.second(), "paper": true,
             });
             let proposal = payload.proposal();
             let kind = AuditKind::PermitConsumed;

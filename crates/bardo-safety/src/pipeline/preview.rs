@@ -19,6 +19,7 @@ use crate::checks::halt;
 use crate::guardian::{GuardianOpinion, ReviewCase};
 use crate::permit::ActionPermit;
 use crate::proposal::Proposal;
+use crate::second_approval::SecondRequirement;
 use crate::signing_payload::SigningPayload;
 use crate::simulate::{SimulatedEffects, least_out};
 use crate::value::ActionValues;
@@ -53,6 +54,8 @@ pub struct Preview {
     pub opinion: Option<GuardianOpinion>,
     /// True if the action is above the hot lane, so that the safety-guardian must agree.
     pub above_hot_lane: bool,
+    /// Second approval that the action needs; `None` if it needs none.
+    pub second: Option<SecondRequirement>,
     /// True if the action pays a recipient for the first time.
     pub first_seen: bool,
     /// Reasons for approval that concern the action's recipients and spenders.
@@ -120,6 +123,7 @@ impl Pipeline {
             verdicts.insert(0, halt::without_keys());
         }
         verdicts.extend(self.unseen(payload, inputs)?);
+        verdicts.extend(self.approves_itself(payload, inputs));
         let above_hot_lane = self.inner.rules.above_hot_lane(payload, inputs);
         let opinion = match !verdicts.iter().any(Verdict::blocks) && above_hot_lane {
             true => self.guardians_opinion(payload, inputs, &mut verdicts).await,
@@ -137,6 +141,8 @@ impl Pipeline {
         let parties = self.parties(payload, inputs, &reader)?;
         let by_rules = self.inner.rules.consent(payload, inputs);
         let needs = consent::needs(by_rules, payload, inputs, &verdicts, above_hot_lane, &parties);
+        let second = self.inner.rules.second_approval(payload, inputs);
+        let needs = self.with_origin(consent::and_second(needs, second.as_ref()), payload.proposal().chain_id)?;
         let preview = Preview {
             permit,
             payload: payload.clone(),
@@ -147,6 +153,7 @@ impl Pipeline {
             needs,
             opinion,
             above_hot_lane,
+            second,
             first_seen: parties.contains(&ApprovalReason::FirstPaid),
             parties,
             policy,
@@ -246,6 +253,17 @@ impl Pipeline {
             return Err(refuse(&"the account prepared other fees than it was given"));
         }
         Ok(payload)
+    }
+
+    /// Returns a blocking verdict if the policy names the acting account as its own second approver: one key would be
+    /// both persons.
+    fn approves_itself(&self, payload: &SigningPayload, inputs: &CheckInputs) -> Option<Verdict> {
+        let second = self.inner.rules.second_approval(payload, inputs)?;
+        let own = payload.exposed().into_iter().find(|own| second.approvers.contains(own))?;
+        let why = format!(
+            "second_approval.approvers names {own}, which acts itself: name an address whose key another person has"
+        );
+        Some(Verdict::because(Check::SpendingLimit, ErrorCode::SafetyNotAllowed, why, Vec::new()))
     }
 
     /// Returns a blocking verdict if the action must go through a private relay and the chain has none: it would be

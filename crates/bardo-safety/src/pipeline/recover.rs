@@ -287,7 +287,7 @@ impl Pipeline {
         let leave = ResendClearance::of_left(revokes);
         // Evaluated each time, because a stop can be set meanwhile.
         let held_back = || !sends || !self.may_send_again(leave);
-        let mut found = self.find(&one, now).await?;
+        let (mut found, mut cancelled_by) = self.find(&one, now).await?;
         let mut step = machine::step(found, held_back());
         if step == RecoveryStep::LeaveAlone {
             return Ok(None);
@@ -301,7 +301,10 @@ impl Pipeline {
             failpoint::reach(Failpoint::RecoveryResent);
             let patience = deadline.saturating_duration_since(Instant::now());
             found = match sender.wait(hash, WaitRules { patience, resend: false }).await {
-                Ok(status) => of_tx_status(&status, one.last),
+                Ok(status) => {
+                    cancelled_by = status.displaced_by;
+                    of_tx_status(&status, one.last)
+                }
                 Err(error) => unknown_state(error)?,
             };
             step = match machine::step(found, held_back()) {
@@ -310,7 +313,7 @@ impl Pipeline {
                 step => step,
             };
         }
-        let end = machine::end(step, one.reserved);
+        let end = cancelled(machine::end(step, one.reserved), cancelled_by.is_some(), one.reserved);
         match end {
             ActionEnd::Unclear => self.note_found(&one, found, step).await?,
             ActionEnd::Done { .. }
@@ -324,15 +327,16 @@ impl Pipeline {
         Ok(Some(RecoveredPermit { permit_id: one.permit_id, hash, found, step, end }))
     }
 
-    async fn find(&self, one: &OpenPermit, now: u64) -> Result<RecoveryState, ReserveError> {
+    /// Returns the finding, and the transaction that cancelled the permit's last one or kept it from cancelling another.
+    async fn find(&self, one: &OpenPermit, now: u64) -> Result<(RecoveryState, Option<B256>), ReserveError> {
         if self.is_owned(one, now) {
-            return Ok(RecoveryState::Owned);
+            return Ok((RecoveryState::Owned, None));
         }
-        let Some(LastLeg { hash, .. }) = one.last else { return Ok(RecoveryState::Unsigned) };
-        let Ok(sender) = self.sender(one.chain_id) else { return Ok(RecoveryState::Untold) };
+        let Some(LastLeg { hash, .. }) = one.last else { return Ok((RecoveryState::Unsigned, None)) };
+        let Ok(sender) = self.sender(one.chain_id) else { return Ok((RecoveryState::Untold, None)) };
         match sender.poll(hash).await {
-            Ok(status) => Ok(of_tx_status(&status, one.last)),
-            Err(error) => unknown_state(error),
+            Ok(status) => Ok((of_tx_status(&status, one.last), status.displaced_by)),
+            Err(error) => Ok((unknown_state(error)?, None)),
         }
     }
 
@@ -447,6 +451,16 @@ fn append(
         Ok(_) => Ok(()),
         Err(AuditError::Store(error)) => Err(error.into()),
         Err(other) => Err(ReserveError::Ledger(other.to_string())),
+    }
+}
+
+/// Returns the end of an action whose transaction is gone because the operator cancelled it, or whose cancellation came
+/// too late: no failure, so the failure breaker does not count it.
+const fn cancelled(end: ActionEnd, by_operator: bool, reserved: ReservedSpend) -> ActionEnd {
+    match end {
+        ActionEnd::NotSent if by_operator => ActionEnd::Withdrawn,
+        ActionEnd::Reverted { .. } if by_operator => ActionEnd::Partly { spent: reserved.gas },
+        other => other,
     }
 }
 

@@ -19,21 +19,26 @@ use super::assess::{Assessment, gas_usd};
 use super::commit::{LegReport, ReservedSpend};
 use super::settle::ResendClearance;
 use super::{Pipeline, PipelineRefusal};
-use crate::approval::ApprovalReason;
-use crate::audit::AuditKind;
+use crate::approval::{ApprovalNeed, ApprovalReason};
+use crate::audit::{AuditKind, AuditNote};
 use crate::check_inputs::CheckInputs;
 use crate::permit;
 use crate::policy_engine::{ActionEnd, ReserveError};
 use crate::proposal::{PlanLeg, Proposal, ProposalIntent, ReplacedTx};
 use crate::signing_payload::{FeeBound, SigningPayload};
+use crate::waiting_plan::origin_of;
 use bardo_base::error::ErrorCode;
-use bardo_base::id::PermitId;
+use bardo_base::id::{GolemId, PermitId};
+use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::sender::{self, NonceReservation, RecordError, SendOutcome, SenderError, TxFees, TxRecord, TxSender};
 
 /// Room of a replacement's fee bound above the fees that suffice at the preview: one full block raises the base fee by
 /// an eighth.
 const FEE_ROOM: u128 = 8;
+
+/// Maximum length of a token's symbol, in characters.
+const SYMBOL: usize = 12;
 
 /// Nonce that a transaction is signed with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +125,16 @@ impl Pipeline {
             return Err(PipelineRefusal::new(ErrorCode::Halted, "a stop is in force: only revocations are sent again"));
         }
         let sender = self.sender(chain_id)?;
-        sender.rebroadcast(hash, account).await.map_err(|error| refused(&error))
+        let sent = sender.rebroadcast(hash, account).await.map_err(|error| refused(&error))?;
+        let body = json!({
+            "hash": hash, "chain_id": chain_id, "account": account, "nonce": record.signed.nonce(),
+            "state": sent.state.to_string(), "fault": sent.fault.as_ref().map(|(_, words)| words.to_string()),
+        });
+        let note = AuditNote { kind: AuditKind::TxRebroadcast, call_id: None, golem_id: GolemId::operator(), body };
+        if let Err(error) = self.inner.audit_log.record(note).await {
+            tracing::warn!(%error, "a rebroadcast is not in the audit log");
+        }
+        Ok(sent)
     }
 
     /// Fee bound of an action that takes the nonce of a waiting transaction.
@@ -152,6 +166,7 @@ impl Pipeline {
             (Some(replaced), true) => replaced,
             (None, true) | (Some(_), false) => return mismatch("its intent does not fit the nonce that it takes"),
         };
+        self.owns_replaced(payload, replaced.hash)?;
         if payload.signer() != payload.account() {
             return mismatch("only an account that sends its own transactions can replace one");
         }
@@ -171,6 +186,26 @@ impl Pipeline {
             return mismatch("its call is not that of the waiting transaction's signed bytes");
         }
         Ok(Some(record))
+    }
+
+    /// Checks that the acting Golem's own call sent the transaction to replace. The operator may replace every one.
+    fn owns_replaced(&self, payload: &SigningPayload, hash: B256) -> Result<(), PipelineRefusal> {
+        let acting = &payload.proposal().golem_id;
+        if acting.is_operator() {
+            return Ok(());
+        }
+        let origin = self.inner.store.read(|connection| origin_of(connection, hash));
+        match origin.map_err(|error| refused(&error.into()))? {
+            Some(origin) if origin.golem_id == *acting => Ok(()),
+            Some(origin) => {
+                let why = format_args!("transaction {hash} was sent by {}, not by {acting}", origin.golem_id);
+                Err(PipelineRefusal::new(ErrorCode::TransactionNotOwn, why))
+            }
+            None => {
+                let why = format_args!("the ledger does not say who sent transaction {hash}");
+                Err(PipelineRefusal::new(ErrorCode::TransactionNotOwn, why))
+            }
+        }
     }
 
     /// Returns the fees of an action that replaces a waiting transaction, with the chain's current state.
@@ -215,15 +250,34 @@ impl Pipeline {
     /// Reason for asking the operator about an action that takes the nonce of a waiting transaction.
     pub(super) fn replacement_reason(payload: &SigningPayload, inputs: &CheckInputs) -> Option<ApprovalReason> {
         let replaced = payload.proposal().replaces.as_ref()?;
+        let cancels = payload.proposal().intent == ProposalIntent::CancelTransaction;
         let extra = extra_wei(payload, replaced);
-        let share = |gas: Usd| share_of(gas, extra, payload.worst_gas());
+        let worst = payload.worst_gas();
+        // On a rollup, the data fee comes on top. A repetition pays about that of the original, which it replaces.
+        let whole = inputs.values.as_ref().map_or(worst, |values| values.gas_wei.max(worst));
+        let extra = if cancels { extra.saturating_add(whole.saturating_sub(worst)) } else { extra };
         Some(ApprovalReason::Replaces {
             transaction: replaced.hash,
             nonce: replaced.nonce,
-            cancels: payload.proposal().intent == ProposalIntent::CancelTransaction,
+            cancels,
             extra_wei: extra,
-            extra_usd: inputs.values.as_ref().ok().and_then(|values| share(values.gas)),
+            extra_usd: inputs.values.as_ref().ok().and_then(|values| share_of(values.gas, extra, whole)),
+            symbol: SafeText::clean("ETH", SYMBOL),
+            origin: None,
         })
+    }
+
+    /// Adds the native token, and tool and owner of the waiting transaction, to a reason about its nonce.
+    pub(super) fn with_origin(&self, needs: ApprovalNeed, chain_id: u64) -> Result<ApprovalNeed, PipelineRefusal> {
+        let ApprovalNeed::Approval { mut reasons } = needs else { return Ok(needs) };
+        for reason in &mut reasons {
+            if let ApprovalReason::Replaces { transaction, symbol, origin, .. } = reason {
+                *symbol = SafeText::clean(self.reader(chain_id)?.network().native_symbol, SYMBOL);
+                let found = self.inner.store.read(|connection| origin_of(connection, *transaction));
+                *origin = found.map_err(|error| refused(&error.into()))?;
+            }
+        }
+        Ok(ApprovalNeed::Approval { reasons })
     }
 
     /// Makes a stored repetition the transaction of the plan that waits for it, and ends the repetition's own permit:

@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use super::hours::TradingHours;
-use super::items::{AllowedItems, ChainId, ContractRef, ItemName, Recipient, Spender, TokenRef, Wallet};
+use super::items::{AllowedItems, Approvers, ChainId, ContractRef, ItemName, Recipient, Spender, TokenRef, Wallet};
 use super::preset::PolicyPreset;
 use super::rules::{
     MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinSeconds, MinUsd, Permission, PolicyValue, Require,
@@ -227,6 +227,8 @@ table! {
         tables {
             /// Limits per transaction, per day, and without the safety-guardian.
             spending_limits: SpendingLimits / SpendingLimitsFile;
+            /// Approval of a second operator, with a key of their own.
+            second_approval: SecondApprovalRules / SecondApprovalRulesFile;
             /// Limits of each phase.
             phases: Phases / PhasesFile;
         }
@@ -244,6 +246,21 @@ table! {
             per_day: MaxUsd = SPENDING;
             /// Dollars above which the safety-guardian must agree and the operator approve.
             hot_lane: MaxUsd = SPENDING;
+        }
+        tables {}
+    }
+}
+
+table! {
+    /// Approval of a second operator, with a key of their own.
+    SecondApprovalRules / SecondApprovalRulesFile {
+        fields {
+            /// Dollars above which an action needs a second operator's approval, beside the operator's. Changes of
+            /// authority, and looser policies, need one at any value; revocations, cancellations and refunds need none.
+            above_usd: MaxUsd = EnforcedBy::Approval;
+            /// Addresses whose keys can give it (`bardo approve`), one of which is enough; "none" without above_usd. The
+            /// acting account is never one of them.
+            approvers: Approvers = EnforcedBy::Approval;
         }
         tables {}
     }

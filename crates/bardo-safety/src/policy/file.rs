@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
-use super::fields::{Rules, RulesFile};
+use super::fields::{Rules, RulesFile, SecondApprovalRules};
 use super::preset::PolicyPreset;
 use super::{Policy, PolicyOrigin};
 use bardo_base::model::Category;
@@ -84,9 +84,29 @@ pub fn parse(text: &str, path: &Path) -> Result<Policy, PolicyError> {
         let what = "require_simulation_before_execution: simulation cannot be switched off; remove the line";
         return Err(fail(at, what.to_owned()));
     }
+    if let Some((field, why)) = one_sided(&preset.rules().under(file.clone()).second_approval) {
+        let at = set.iter().find(|(name, _)| name == field).map_or(0, |(_, at)| *at);
+        return Err(fail(at, why.to_owned()));
+    }
     let set = set.into_iter().map(|(name, at)| (name, line(text, at))).collect();
     let origin = PolicyOrigin::File { path: path.to_owned(), preset, set };
     Ok(Policy::new(preset.rules().under(file), origin, vec![text.into()]))
+}
+
+/// Returns the field of a second approval that is set without the other, with the error.
+fn one_sided(rules: &SecondApprovalRules) -> Option<(&'static str, &'static str)> {
+    match (rules.above_usd.0.is_some(), rules.approvers.0.is_some()) {
+        (true, false) => {
+            let why = "second_approval.above_usd needs second_approval.approvers: list the addresses that can approve";
+            Some(("second_approval.above_usd", why))
+        }
+        (false, true) => {
+            let why = "second_approval.approvers has no effect without second_approval.above_usd: set the amount, or \
+                       remove the line";
+            Some(("second_approval.approvers", why))
+        }
+        (true, true) | (false, false) => None,
+    }
 }
 
 /// Formats a parser error, with the nearest field name for an unknown field.

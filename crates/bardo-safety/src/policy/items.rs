@@ -325,6 +325,62 @@ addresses! {
     Spender, Some("book"), usable_spender;
 }
 
+/// Addresses that can give a second approval; `None` for no rule.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Approvers(pub Option<BTreeSet<Address>>);
+
+impl PolicyValue for Approvers {
+    /// Takes the other list only if it names nobody new. Two lists that differ in both ways have no useful strictest
+    /// value: an empty one would leave nobody who can approve the change.
+    fn stricter(&self, other: &Self) -> Self {
+        match (&self.0, &other.0) {
+            (Some(one), Some(two)) if !two.is_subset(one) => self.clone(),
+            (_, Some(_)) => other.clone(),
+            (_, None) => self.clone(),
+        }
+    }
+
+    fn shown(&self) -> String {
+        let Some(listed) = &self.0 else { return "\"none\"".to_owned() };
+        let all: Vec<_> = listed.iter().map(|address| format!("\"{address}\"")).collect();
+        format!("[{}]", all.join(", "))
+    }
+}
+
+impl<'de> Deserialize<'de> for Approvers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "a list of addresses, or \"none\"")]
+        enum ApproversForm {
+            Word(String),
+            List(Vec<String>),
+        }
+        let list = match ApproversForm::deserialize(deserializer)? {
+            ApproversForm::Word(word) if word == "none" => return Ok(Self(None)),
+            ApproversForm::Word(word) => {
+                let word = SafeText::clean(&word, 60);
+                return Err(D::Error::custom(format!("\"{word}\" is not valid: write \"none\" or a list")));
+            }
+            ApproversForm::List(list) => list,
+        };
+        if list.is_empty() {
+            let why = "it names nobody, so nothing could be approved: list at least one address, or write \"none\"";
+            return Err(D::Error::custom(why));
+        }
+        let mut approvers = BTreeSet::new();
+        for text in &list {
+            let approver = address(text).map_err(D::Error::custom)?;
+            if approver.is_zero() {
+                return Err(D::Error::custom("nobody has the key of the zero address: name an approver's address"));
+            }
+            if !approvers.insert(approver) {
+                return Err(D::Error::custom(format!("{approver} is listed twice: one signature counts once")));
+            }
+        }
+        Ok(Self(Some(approvers)))
+    }
+}
+
 /// Name of a tool, protocol or kind of action, in lower case.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ItemName(pub String);

@@ -15,19 +15,22 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use alloy::primitives::{B256, Keccak256};
+use alloy::primitives::{Address, B256, Keccak256};
 
 use bardo_base::model::{Category, Check};
+use bardo_base::units::Usd;
 
-pub use fields::{EnforcedBy, PhaseRules, Phases, PolicyField, Rules, SpendingLimits};
+pub use fields::{EnforcedBy, PhaseRules, Phases, PolicyField, Rules, SecondApprovalRules, SpendingLimits};
 pub use file::{PolicyError, parse, read};
 pub use hours::{HoursError, TradingHours};
-pub use items::{AllowedItems, ChainId, ContractRef, ItemError, ItemName, Recipient, Spender, TokenRef, Wallet};
+pub use items::{
+    AllowedItems, Approvers, ChainId, ContractRef, ItemError, ItemName, Recipient, Spender, TokenRef, Wallet,
+};
 pub use keeper::{ActivePolicy, PendingPolicy, PolicyFileCheck, PolicyKeeper};
 pub use preset::PolicyPreset;
 pub use rules::{
@@ -82,6 +85,10 @@ impl Policy {
         let mut hasher = Keccak256::new();
         hasher.update(b"bardo policy 1");
         rules.walk("", &mut |field| {
+            // Without this rule, the hash is that of earlier versions: an upgrade must not make the stored policy unknown.
+            if field.name.starts_with("second_approval.") && field.value == "\"none\"" {
+                return;
+            }
             for text in [&field.name, &field.value] {
                 hasher.update((text.len() as u64).to_be_bytes());
                 hasher.update(text);
@@ -120,6 +127,14 @@ impl Policy {
     /// Returns the rules of the policy.
     pub fn rules(&self) -> &Rules {
         &self.rules
+    }
+
+    /// Returns the amount above which actions need a second approval, with the addresses that can give it; `None` if
+    /// the policy asks for none.
+    pub fn second_approval(&self) -> Option<(Usd, &BTreeSet<Address>)> {
+        static NOBODY: BTreeSet<Address> = BTreeSet::new();
+        let SecondApprovalRules { above_usd, approvers } = &self.rules.second_approval;
+        Some((above_usd.0?, approvers.0.as_ref().unwrap_or(&NOBODY)))
     }
 
     /// Returns the origin of the policy.

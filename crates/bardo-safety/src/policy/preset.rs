@@ -7,9 +7,9 @@ use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use super::fields::{PhaseRules, Phases, Rules, SpendingLimits};
+use super::fields::{PhaseRules, Phases, Rules, SecondApprovalRules, SpendingLimits};
 use super::hours::TradingHours;
-use super::items::{AllowedItems, ChainId};
+use super::items::{AllowedItems, Approvers, ChainId};
 use super::rules::{
     MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinSeconds, MinUsd, Permission, Require, TokenRules,
     ToolRules,
@@ -135,6 +135,7 @@ fn defi_trading() -> Rules {
             per_day: most(50_000),
             hot_lane: most(10_000),
         },
+        second_approval: SecondApprovalRules { above_usd: MaxUsd(None), approvers: Approvers(None) },
         phases: phases(),
     }
 }

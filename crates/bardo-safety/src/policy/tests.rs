@@ -419,3 +419,59 @@ proptest::proptest! {
         proptest::prop_assert_eq!(once(true), micros);
     }
 }
+
+#[test]
+fn a_second_approval_needs_an_amount_and_other_persons() {
+    let approver = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+    let file = |rules: &str| format!("preset = \"demo\"\n[second_approval]\n{rules}");
+    let read = |rules: &str| parse(&file(rules), Path::new("policy.toml"));
+    let policy = read(&format!("above_usd = \"500\"\napprovers = [\"{approver}\"]\n")).unwrap();
+    let (above, approvers) = policy.second_approval().unwrap();
+    assert_eq!((above.to_string().as_str(), approvers.len()), ("500", 1));
+    let zero = "0x0000000000000000000000000000000000000000";
+    for (rules, line, why) in [
+        ("above_usd = 500\n".to_owned(), 3, "needs second_approval.approvers"),
+        (format!("\napprovers = [\"{approver}\"]\n"), 4, "no effect without second_approval.above_usd"),
+        ("above_usd = 500\napprovers = []\n".to_owned(), 4, "it names nobody"),
+        (format!("above_usd = 500\napprovers = [\"{zero}\"]\n"), 4, "the zero address"),
+        (
+            format!("above_usd = 500\napprovers = [\"{approver}\", \"{}\"]\n", approver.to_lowercase()),
+            4,
+            "listed twice",
+        ),
+        ("above_usd = 500\napprovers = [\"0x12\"]\n".to_owned(), 4, "is not an address"),
+        ("above_usd = 500\napprovers = \"all\"\n".to_owned(), 4, "write \"none\" or a list"),
+    ] {
+        let error = read(&rules).unwrap_err();
+        let PolicyError::Line { line: at, what, .. } = &error else { panic!("{error}") };
+        assert!(*at == line && what.contains(why), "{rules}: {error}");
+    }
+}
+
+#[test]
+fn weakening_a_second_approval_is_looser_and_one_approver_less_is_tighter() {
+    let (one, two) = ("0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC");
+    let of = |above: &str, approvers: &[&str]| {
+        let listed = approvers.iter().map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(", ");
+        let rules = format!("preset = \"demo\"\n[second_approval]\nabove_usd = \"{above}\"\napprovers = [{listed}]\n");
+        parse(&rules, Path::new("policy.toml")).unwrap()
+    };
+    let none = Policy::preset(PolicyPreset::Demo);
+    let looser = |from: &Policy, to: &Policy| from.changes(to).iter().any(|change| !change.tighter);
+    assert!(!looser(&none, &of("500", &[one])) && looser(&of("500", &[one]), &none));
+    assert!(looser(&of("500", &[one]), &of("501", &[one])) && !looser(&of("500", &[one]), &of("499", &[one])));
+    assert!(
+        looser(&of("500", &[one]), &of("500", &[one, two])) && !looser(&of("500", &[one, two]), &of("500", &[one]))
+    );
+    // Another person instead: the one in force decides about it.
+    let (before, after) = (of("500", &[one]), of("500", &[two]));
+    assert!(looser(&before, &after));
+    assert_eq!(before.stricter(&after).second_approval(), before.second_approval());
+}
+
+#[test]
+fn a_policy_without_a_second_approval_has_the_hash_of_earlier_versions() {
+    // As version 0.1 prints it for its preset without a file.
+    let of_demo = "0x5caec2d6f183a4e20a81e4e1a4ad425c56257efbe2cd3ef8c6395b6141e515e8";
+    assert_eq!(Policy::preset(PolicyPreset::Demo).hash().to_string(), of_demo);
+}

@@ -540,9 +540,10 @@ impl Judge<'_> {
             && !revokes
             && !lost.is_empty()
             && !more_allowed;
-        let refunds = self.payload.proposal().intent == ProposalIntent::Refund;
+        // By the calldata, so that a refund or a cancellation may also be sped up under a stop.
+        let refunds = revocation::only_refunds(self.payload.proposal(), self.from, self.around);
         // A transaction that only uses a nonce revokes nothing that a simulation could show.
-        let uses_nonce = self.payload.proposal().intent == ProposalIntent::CancelTransaction;
+        let uses_nonce = revocation::only_uses_nonces(self.payload.proposal(), self.from, self.around);
         let revoked = refunds || gained.is_empty() && (uses_nonce || self.has_revocation());
         let only_revokes = revokes && lost.is_empty() && !more_allowed && revoked;
         (class, leaves, only_revokes)

@@ -6,7 +6,7 @@ use super::{ActionRequest, AddressPart, Question, RequestSubject};
 use bardo_base::chains::display_name;
 use bardo_base::display::{check_word, found, readable, readable_figure, reasons, tool_word};
 use bardo_base::fabric::CheckOutcome;
-use bardo_base::format::{grouped, nearest_cent};
+use bardo_base::format::{grouped, nearest_cent, utc};
 use bardo_base::units::{TokenAmount, Usd};
 
 /// Digits of an amount after the decimal point. The signed messages and the raw calls have all digits.
@@ -53,6 +53,15 @@ pub fn sections(question: &Question, now: u64) -> Vec<DetailSection> {
     }
     for changed in &question.changed {
         head.row("CHANGED", readable(changed.as_str(), PLACES));
+    }
+    if let Some(second) = &question.second {
+        match &second.given {
+            Some(given) => head.row("second approval", format_args!("by {} at {}", given.by, utc(given.at))),
+            None => head.row("second approval", "MISSING: one of these signs with `bardo approve`"),
+        }
+        for approver in second.approvers.iter().filter(|_| second.given.is_none()) {
+            head.row("", approver);
+        }
     }
     if let Some(ends_at) = question.ends_at {
         let then = if question.passes_by_itself { "it goes ahead by itself" } else { "it lapses" };

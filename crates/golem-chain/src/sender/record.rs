@@ -1,6 +1,7 @@
 //! Signed transactions on disk: their bytes are stored before they are sent, and their state is tracked. All state
 //! changes go through [`advance`], which applies the transition table.
 
+use alloy::consensus::Transaction as _;
 use alloy::primitives::{Address, B256, Bytes};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
@@ -466,8 +467,35 @@ pub(super) fn family(
     account: Address,
     nonce: u64,
 ) -> Result<Vec<TxEntry>, RecordError> {
-    let (chain, nonce) = (counted(chain_id, "the chain's id")?, counted(nonce, "a nonce")?);
-    entries(connection, "chain_id = ?1 AND account = ?2 AND nonce = ?3", params![chain, account.as_slice(), nonce])
+    let (chain, number) = (counted(chain_id, "the chain's id")?, counted(nonce, "a nonce")?);
+    let condition = "chain_id = ?1 AND account = ?2 AND nonce = ?3";
+    let mut all = entries(connection, condition, params![chain, account.as_slice(), number])?;
+    for one in &mut all {
+        if let Some(older) = one.replaces
+            && !repeats(connection, one.hash, older, (chain_id, account, nonce))?
+        {
+            one.replaces = None;
+        }
+    }
+    Ok(all)
+}
+
+/// Returns true if two stored transactions are the same call for one nonce by their signed bytes. The row alone is not
+/// believed: a writer of the ledger could make another plan's transaction the kin of this one.
+fn repeats(
+    connection: &Connection,
+    hash: B256,
+    older: B256,
+    nonce_of: (u64, Address, u64),
+) -> Result<bool, RecordError> {
+    let (Some(one), Some(other)) = (load(connection, hash)?, load(connection, older)?) else { return Ok(false) };
+    let of = |record: &TxRecord| {
+        let signed = &record.signed;
+        let (to, value) = (signed.transaction().to(), signed.transaction().value());
+        (to, value, signed.transaction().input().clone(), (signed.chain_id(), signed.from(), signed.nonce()))
+    };
+    let named = (one.hash(), other.hash()) == (hash, older);
+    Ok(named && of(&one) == of(&other) && of(&one).3 == nonce_of)
 }
 
 fn entries(

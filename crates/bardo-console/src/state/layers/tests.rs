@@ -55,6 +55,7 @@ fn deciding() -> State {
         reasons: vec![],
         changed: vec![],
         revision: 0,
+        second: None,
         to_read: vec![],
         confirm: None,
         answers: AnswerKind::ALL.into_iter().map(|kind| AnswerOption { kind, why_not: None }).collect(),

@@ -33,8 +33,23 @@ pub(super) fn heading(row: &Row) -> Option<&str> {
     }
 }
 
+/// Rows of the second operator's approval: who can give it, or who gave it and when.
+fn second_rows(rows: &mut Vec<Row>, question: &Question) {
+    let Some(second) = &question.second else { return };
+    if let Some(given) = &second.given {
+        let row = Row::new("✓ Second approval by ", Role::StateGood).then(given.by.to_string(), Role::TextStrong);
+        rows.push(row.then(format!(" at {}", time_of_day(given.at)), Role::Dialog));
+        return;
+    }
+    rows.push(Row::new("! Needs a second approval: one of these signs with `bardo approve`", Role::StateCare));
+    for approver in &second.approvers {
+        rows.push(Row::new("  ", Role::TextDim).then(approver.to_string(), Role::TextStrong));
+    }
+}
+
 pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> Vec<Row> {
     let mut rows = Vec::new();
+    second_rows(&mut rows, question);
     match &question.about {
         RequestSubject::Action(action) => action_rows(&mut rows, question, action, decision, columns),
         RequestSubject::Policy(policy) => policy_rows(&mut rows, policy),
@@ -243,6 +258,7 @@ const fn part_word(part: AddressPart) -> &'static str {
 pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usize) -> Vec<Row> {
     let RequestSubject::Action(action) = &question.about else { return body(question, decision, columns) };
     let mut rows = Vec::new();
+    second_rows(&mut rows, question);
     to_read_rows(&mut rows, question, decision);
     let simulated = format!("block #{} {}", grouped(&action.block.to_string()), at(action.valid_since));
     section(&mut rows, format!("What changes · {simulated}"));

@@ -161,6 +161,7 @@ pub fn question() -> Question {
         }],
         changed: Vec::new(),
         revision: 0,
+        second: None,
         to_read: Vec::new(),
         confirm: None,
         answers: AnswerKind::ALL.into_iter().map(|kind| AnswerOption { kind, why_not: None }).collect(),

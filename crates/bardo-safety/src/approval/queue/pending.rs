@@ -14,6 +14,7 @@ use crate::approval::{
 };
 use crate::audit::{AuditError, AuditKind, AuditNote};
 use crate::pipeline::Preview;
+use crate::second_approval::GivenApproval;
 use bardo_base::clock::Clock;
 use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved, AskReason, EventKind};
 use bardo_base::id::PermitId;
@@ -200,6 +201,10 @@ impl PendingApproval {
     }
 
     fn answer(&self, outcome: ApprovalOutcome, decision: &Decision) -> AuditNote {
+        let second = match decision {
+            Decision::Approved(yes) => yes.second().map(GivenApproval::to_json),
+            _ => None,
+        };
         let (amount, source) = match decision {
             Decision::Edit { amount } => (Some(amount), None),
             Decision::Approved(yes) => (None, Some(yes.said().as_str())),
@@ -212,7 +217,7 @@ impl PendingApproval {
         };
         let body = json!({
             "permit_id": self.preview.permit.permit_id, "outcome": outcome, "by": source, "reason": decision.reason(),
-            "amount": amount, "stands_for_ms": self.similar.map(|(millis, ..)| millis),
+            "second_approval": second, "amount": amount, "stands_for_ms": self.similar.map(|(millis, ..)| millis),
             "stands_up_to_usd": self.similar.map(|(_, total, _)| total),
         });
         self.note(AuditKind::ApprovalResolved, body)
@@ -238,7 +243,15 @@ impl PendingApproval {
     }
 
     fn yes(&self, source: ApprovalSource) -> ActionApproval {
-        ActionApproval { permit_id: self.preview.permit.permit_id, source, grant: None, earlier: self.earlier.clone() }
+        let second = self.second().map(Box::new);
+        let (permit_id, earlier) = (self.preview.permit.permit_id, self.earlier.clone());
+        ActionApproval { permit_id, source, grant: None, earlier, second }
+    }
+
+    /// Second approval of the request, if one was given.
+    fn second(&self) -> Option<GivenApproval> {
+        let state = self.queue.state();
+        state.open.iter().find(|open| open.number == self.number).and_then(|open| open.second.clone())
     }
 
     fn timed_out(&mut self) -> Decision {
@@ -314,6 +327,7 @@ impl PendingApproval {
                 open.answer = Some(sender);
                 open.answered = false;
                 open.ends_at = ends_at;
+                open.renew_second(!worse.is_empty());
             }
         }
         self.queue.announce(&preview, reasons, ends_at, self.passes_by_itself);
@@ -405,6 +419,20 @@ impl Drop for PendingApproval {
             audit_log.record_soon(self.answer(ApprovalOutcome::Withdrawn, &Decision::Withdrawn { reason }));
         }
     }
+}
+
+/// Entry of the audit log about a second approval.
+pub(super) fn second_note(given: &GivenApproval) -> AuditNote {
+    let proposal = given.preview().payload.proposal();
+    let mut body = given.to_json();
+    if let Some(body) = body.as_object_mut() {
+        body.insert("asked".to_owned(), json!(proposal.expected_outcome));
+        if given.preview().paper {
+            body.insert("paper".to_owned(), Value::Bool(true));
+        }
+    }
+    let (call_id, golem_id) = (Some(proposal.call_id), proposal.golem_id.clone());
+    AuditNote { kind: AuditKind::ApprovalSeconded, call_id, golem_id, body }
 }
 
 /// Decision in place of one that could not be recorded, and is therefore invalid.

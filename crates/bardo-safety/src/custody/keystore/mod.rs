@@ -26,6 +26,7 @@ use super::binding::LedgerId;
 use super::local::LocalAccount;
 use super::secret::{Password, SecretError, SecretKey, for_a_new_key};
 use super::signing::SigningKey;
+use crate::second_approval::{SecondError, SecondSignature, SecondStatement};
 use bardo_base::text::SafeText;
 
 pub use cipher::{MOST_MEMORY, MOST_ROUNDS};
@@ -164,6 +165,9 @@ pub enum KeystoreError {
     /// The secret or the new password is invalid.
     #[error(transparent)]
     Secret(#[from] SecretError),
+    /// The key cannot give a second approval.
+    #[error(transparent)]
+    Second(#[from] SecondError),
 }
 
 impl Keystore {
@@ -232,6 +236,22 @@ impl Keystore {
         let secret = file.open(password, &path)?;
         let key = SigningKey::new(&secret).ok_or(SecretError::OutOfRange)?;
         Ok(LocalAccount::open(key))
+    }
+
+    /// Signs a second operator's approval with a key, whatever ledger the key belongs to. Takes as long as
+    /// [`Self::open`] and does not keep the key.
+    ///
+    /// # Errors
+    /// [`KeystoreError::Password`], the fault of the file, or [`KeystoreError::Second`] for the acting account's own key.
+    pub fn approve_second(
+        &self,
+        name: &KeyName,
+        password: &Password,
+        statement: &SecondStatement,
+    ) -> Result<SecondSignature, KeystoreError> {
+        let (path, file) = self.read(name)?;
+        let secret = file.open(password, &path)?;
+        Ok(SigningKey::new(&secret).ok_or(SecretError::OutOfRange)?.approve_second(statement)?)
     }
 
     /// Checks the password of a key file, whatever ledger it belongs to, and returns the address of the key. Takes as

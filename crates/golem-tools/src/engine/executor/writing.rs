@@ -526,6 +526,7 @@ impl WriteTask {
         match &preview.needs {
             ApprovalNeed::Instant | ApprovalNeed::Notify => Some(Consent::None),
             ApprovalNeed::Delay { .. } => None,
+            ApprovalNeed::Approval { .. } if preview.second.is_some() => None,
             ApprovalNeed::Approval { .. } => match self.options.approve.unwrap_or(acting.approve) {
                 ApprovalMode::Always => Some(Consent::Always),
                 ApprovalMode::Never | ApprovalMode::Ask => None,
@@ -565,7 +566,10 @@ impl WriteTask {
             return Ok(ConsentAnswer::Consent(Consent::Approved(yes)));
         }
         match self.options.approve.unwrap_or(acting.approve) {
-            ApprovalMode::Always if needs_yes => return Ok(ConsentAnswer::Consent(Consent::Always)),
+            // A second operator decides each time, so the first one is asked as well.
+            ApprovalMode::Always if needs_yes && previewed.preview.second.is_none() => {
+                return Ok(ConsentAnswer::Consent(Consent::Always));
+            }
             ApprovalMode::Never if needs_yes => return Err(unapproved(&previewed.preview)),
             ApprovalMode::Always | ApprovalMode::Never | ApprovalMode::Ask => {}
         }

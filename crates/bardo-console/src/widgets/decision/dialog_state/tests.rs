@@ -30,6 +30,7 @@ fn question() -> Question {
         reasons: vec![],
         changed: vec![],
         revision: 0,
+        second: None,
         to_read: vec![],
         confirm: None,
         answers: AnswerKind::ALL.into_iter().map(|kind| AnswerOption { kind, why_not: None }).collect(),
