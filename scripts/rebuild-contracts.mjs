@@ -24,6 +24,8 @@ const npmPackages = {
   "@uniswap/v3-periphery": "1.4.4",
   "@uniswap/swap-router-contracts": "1.3.1",
   "@uniswap/universal-router": "2.1.0",
+  "@uniswap/v4-core": "1.0.2",
+  "@uniswap/v4-periphery": "1.0.3",
   "@uniswap/uniswapx-sdk": "3.1.0",
   "@account-abstraction/contracts": "0.7.0",
   "@metamask/delegation-abis": "2.0.0",
@@ -37,12 +39,15 @@ const v2Core = "@uniswap/v2-core";
 const v2Periphery = "@uniswap/v2-periphery";
 const v3Core = "@uniswap/v3-core";
 const v3Periphery = "@uniswap/v3-periphery";
+const v4Core = "@uniswap/v4-core";
+const v4Periphery = "@uniswap/v4-periphery";
 const uniswapx = "@uniswap/uniswapx-sdk";
 const delegation = "@metamask/delegation-abis";
 const uniswapxSpdx = "GPL-2.0-or-later AND AGPL-3.0-only";
 const factory = (name) => `dist/cjs/src/contracts/factories/${name}__factory.js`;
 
-// How an entry is read: `json` artifact, `factory` (typechain class), `bytecode` (one constant a file).
+// How an entry is read: `json` artifact, `forge` artifact (Foundry's form), `factory` (typechain class), `bytecode` (one
+// constant a file).
 const published = [
   { name: "WETH9", from: v2Periphery, path: "build/WETH9.json", as: "json", spdx: "GPL-3.0-or-later" },
   { name: "UniswapV2Factory", from: v2Core, path: "build/UniswapV2Factory.json", as: "json", spdx: "GPL-3.0-or-later",
@@ -64,6 +69,10 @@ const published = [
     spdx: "GPL-2.0-or-later" },
   { name: "UniversalRouter", from: "@uniswap/universal-router", path: "artifacts/contracts/UniversalRouter.sol/UniversalRouter.json", as: "json",
     spdx: "GPL-3.0-or-later" },
+  { name: "PoolManager", from: v4Core, path: "out/PoolManager.sol/PoolManager.json", as: "forge", spdx: "BUSL-1.1" },
+  ...["PositionManager", "PositionDescriptor", "StateView", "V4Quoter"].map((name) => ({
+    name, from: v4Periphery, path: `foundry-out/${name}.sol/${name}.json`, as: "forge", spdx: "MIT",
+  })),
   { name: "Permit2", from: uniswapx, path: factory("Permit2"), as: "factory", spdx: "MIT" },
   { name: "V2DutchOrderReactor", from: uniswapx, path: factory("V2DutchOrderReactor"), as: "factory", spdx: uniswapxSpdx },
   { name: "V3DutchOrderReactor", from: uniswapx, path: factory("V3DutchOrderReactor"), as: "factory", spdx: uniswapxSpdx },
@@ -89,6 +98,8 @@ const licences = {
   "uniswap-v2-core.GPL-3.0.txt": `${v2Core}/LICENSE`,
   "uniswap-v3-core.BUSL-1.1.txt": `${v3Core}/LICENSE`,
   "uniswap-v3-periphery.GPL-2.0.txt": `${v3Periphery}/LICENSE`,
+  "uniswap-v4-core.BUSL-1.1.txt": `${v4Core}/licenses/BUSL_LICENSE`,
+  "uniswap-v4-periphery.MIT.txt": `${v4Periphery}/LICENSE`,
   "uniswapx-sdk.MIT.txt": `${uniswapx}/LICENSE`,
   "solmate.AGPL-3.0.txt": "solmate/LICENSE",
   "metamask-delegation.Apache-2.0.txt": `${delegation}/LICENSE.APACHE2`,
@@ -175,13 +186,20 @@ function vendorCrates(folder, crates) {
   return join(project, "vendor");
 }
 
-/** {code, abi, links, compilerSettings} of a published file, in whichever of three forms it is published. */
+/** {code, abi, links, compilerSettings} of a published file, in whichever of four forms it is published. */
 function readArtifact(modules, { from, path, as }) {
   const text = readFileSync(join(modules, from, path), "utf8");
   if (as === "json") {
     const artifact = JSON.parse(text);
     const settings = artifact.metadata ? JSON.parse(artifact.metadata).settings : null;
     return { code: artifact.bytecode, abi: artifact.abi, links: artifact.linkReferences ?? {}, settings };
+  }
+  if (as === "forge") {
+    const { abi, bytecode, metadata } = JSON.parse(text);
+    const { optimizer, viaIR, evmVersion, metadata: trailer } = metadata.settings;
+    const settings = { optimizer, viaIR, evmVersion, metadata: trailer };
+    const compiler = metadata.compiler.version.split("+")[0];
+    return { code: bytecode.object, abi, links: bytecode.linkReferences ?? {}, settings, compiler };
   }
   if (as === "factory") {
     return { code: literal(text, "_bytecode", path), abi: literal(text, "_abi", path), links: {}, settings: null };

@@ -29,5 +29,6 @@ pub mod policy_cage;
 pub mod second_approval;
 pub mod uniswap_v2;
 pub mod uniswap_v3;
+pub mod uniswap_v4;
 pub mod uniswapx;
 pub mod universal_router;

@@ -76,6 +76,16 @@ bundle! {
     SwapRouter02 = "SwapRouter02",
     /// Universal Router 2.1.0.
     UniversalRouter = "UniversalRouter",
+    /// Uniswap V4 pool manager, for the devnet only (BUSL-1.1).
+    PoolManager = "PoolManager",
+    /// V4 positions as ERC-721 tokens.
+    PositionManager = "PositionManager",
+    /// Descriptor of V4 positions.
+    PositionDescriptor = "PositionDescriptor",
+    /// Reads the state of V4 pools.
+    StateView = "StateView",
+    /// Quotes V4 swaps by running and reverting them.
+    V4Quoter = "V4Quoter",
     /// Permit2; canonical by CREATE2, see [`PERMIT2`].
     Permit2 = "Permit2",
     /// UniswapX reactor for V2 Dutch orders.
@@ -182,6 +192,12 @@ bundle! {
     EnsReverseRegistrar = "EnsReverseRegistrar",
     /// Bardo's policy contract: a caveat enforcer with the rules of an owner for a delegate.
     PolicyCage = "PolicyCage",
+    /// Bardo's contract for swaps in V4 pools up to a price.
+    PoolTrader = "PoolTrader",
+    /// Bardo's V4 hook that counts swaps.
+    SwapCountHook = "SwapCountHook",
+    /// Bardo's V4 hook that takes two percent of every output.
+    SwapTaxHook = "SwapTaxHook",
     /// Bardo's contract that updates all feeds of a chain in one transaction.
     FeedKeeper = "FeedKeeper",
     /// Bardo's AggregatorV3 price feed with fault switches.

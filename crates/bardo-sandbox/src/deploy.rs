@@ -11,8 +11,8 @@ use super::actors::ActorRole;
 use super::block_builder::BlockBuilder;
 use super::contracts::{self, BundledContract};
 use super::error::SandboxError;
-use super::genesis::{DeployedToken, Deployment, GenesisPool};
-use super::plan::{CHAINS, ChainSetup, PoolSetup, SandboxToken, Venue};
+use super::genesis::{DeployedToken, Deployment, GenesisPool, V4GenesisPool};
+use super::plan::{CHAINS, ChainSetup, PoolHook, PoolSetup, SandboxToken, Venue};
 use super::target::PricedAsset;
 use bardo_abi::erc7683::OriginSettler;
 use bardo_abi::erc8004::{IdentityRegistry, ReputationRegistry, ValidationRegistry};
@@ -22,7 +22,7 @@ use bardo_abi::uniswap_v3::UniswapV3Factory;
 /// still reported.
 pub const REFUND_DELAY_SECONDS: u32 = 30;
 
-/// Constructor argument for contracts that are not on the devnet (Uniswap V4, the bridge); an address without code.
+/// Constructor argument for contracts that are not on the devnet (the bridge); an address without code.
 const ABSENT: Address = Address::ZERO;
 
 /// Sends all deployments and returns the future addresses.
@@ -61,8 +61,9 @@ pub(super) fn deploy(builder: &mut BlockBuilder<'_>, plan: &'static ChainSetup) 
 
     let (origin_settler, destination_settler) = settlers(builder, plan)?;
     let AgentRegistries { identity, reputation, validation } = agent_registries(builder)?;
+    let v4 = uniswap_v4(builder, weth)?;
 
-    let contracts = BTreeMap::from([
+    let mut contracts = BTreeMap::from([
         ("wrappedNative", weth),
         ("permit2", contracts::PERMIT2),
         ("multicall3", contracts::MULTICALL3),
@@ -89,6 +90,7 @@ pub(super) fn deploy(builder: &mut BlockBuilder<'_>, plan: &'static ChainSetup) 
         ("reputationRegistry", reputation),
         ("validationRegistry", validation),
     ]);
+    contracts.extend(v4);
     let mut deployment = Deployment {
         plan: *plan,
         contracts,
@@ -96,6 +98,7 @@ pub(super) fn deploy(builder: &mut BlockBuilder<'_>, plan: &'static ChainSetup) 
         tokens,
         feeds,
         pools: Vec::new(),
+        v4_pools: Vec::new(),
         weth,
         swap_router,
         v2_router,
@@ -106,6 +109,10 @@ pub(super) fn deploy(builder: &mut BlockBuilder<'_>, plan: &'static ChainSetup) 
     for pool in plan.pools {
         let located = locate(&deployment, pool, v2_factory, v3_factory)?;
         deployment.pools.push(located);
+    }
+    for setup in plan.v4_pools {
+        let located = V4GenesisPool::locate(setup, &deployment.tokens, &deployment.contracts);
+        deployment.v4_pools.push(located.ok_or(SandboxError::NoSuchPool { chain: plan.name })?);
     }
     Ok(deployment)
 }
@@ -141,6 +148,7 @@ fn uniswap(builder: &mut BlockBuilder<'_>, weth: Address) -> Result<UniswapAddre
     let tick_lens = builder.create(BundledContract::TickLens, &[])?;
     let swap_router = builder
         .create(BundledContract::SwapRouter02, &(v2_factory, v3_factory, position_manager, weth).abi_encode_params())?;
+    let v4 = v4_addresses(builder, weth)?;
     let universal_router = builder.create(
         BundledContract::UniversalRouter,
         &(
@@ -150,9 +158,9 @@ fn uniswap(builder: &mut BlockBuilder<'_>, weth: Address) -> Result<UniswapAddre
             v3_factory,
             contracts::V2_PAIR_INIT_HASH,
             contracts::V3_POOL_INIT_HASH,
-            ABSENT,
+            v4.pool_manager,
             position_manager,
-            ABSENT,
+            v4.position_manager,
             ABSENT,
         )
             .abi_encode_params(),
@@ -167,6 +175,81 @@ fn uniswap(builder: &mut BlockBuilder<'_>, weth: Address) -> Result<UniswapAddre
         swap_router,
         universal_router,
     })
+}
+
+/// Future addresses of the V4 contracts that the Universal Router must know; by CREATE2, so that they do not depend on
+/// the order of deployments.
+struct V4Addresses {
+    pool_manager: Address,
+    descriptor: Address,
+    position_manager: Address,
+}
+
+/// Gas that a V4 position's subscriber may use when the position's owner unsubscribes; that of mainnet.
+const UNSUBSCRIBE_GAS: u64 = 300_000;
+
+/// Constructor arguments of the pool manager, of the descriptor and of the position manager.
+fn v4_arguments(builder: &BlockBuilder<'_>, weth: Address, addresses: &V4Addresses) -> [Vec<u8>; 3] {
+    let treasury = builder.actors.address(ActorRole::Treasury);
+    let V4Addresses { pool_manager, descriptor, .. } = *addresses;
+    [
+        (treasury,).abi_encode_params(),
+        (pool_manager, weth, B256::right_padding_from(b"ETH")).abi_encode_params(),
+        (pool_manager, contracts::PERMIT2, U256::from(UNSUBSCRIBE_GAS), descriptor, weth).abi_encode_params(),
+    ]
+}
+
+fn v4_addresses(builder: &BlockBuilder<'_>, weth: Address) -> Result<V4Addresses, SandboxError> {
+    let at = |contract: BundledContract, arguments: &[u8]| {
+        Ok::<_, SandboxError>(contracts::DEPLOYMENT_PROXY.create2_from_code(B256::ZERO, contract.creation(arguments)?))
+    };
+    let mut addresses =
+        V4Addresses { pool_manager: Address::ZERO, descriptor: Address::ZERO, position_manager: Address::ZERO };
+    // Each address depends on those before it.
+    let [arguments, _, _] = v4_arguments(builder, weth, &addresses);
+    addresses.pool_manager = at(BundledContract::PoolManager, &arguments)?;
+    let [_, arguments, _] = v4_arguments(builder, weth, &addresses);
+    addresses.descriptor = at(BundledContract::PositionDescriptor, &arguments)?;
+    let [_, _, arguments] = v4_arguments(builder, weth, &addresses);
+    addresses.position_manager = at(BundledContract::PositionManager, &arguments)?;
+    Ok(addresses)
+}
+
+/// Deploys Uniswap V4, the market's contract for it and the hooks; returns their addresses by key. They come last and
+/// by CREATE2, so that no other address depends on them.
+fn uniswap_v4(builder: &mut BlockBuilder<'_>, weth: Address) -> Result<BTreeMap<&'static str, Address>, SandboxError> {
+    let addresses = v4_addresses(builder, weth)?;
+    let [manager, descriptor, positions] = v4_arguments(builder, weth, &addresses);
+    let mut made = BTreeMap::from([
+        ("v4PoolManager", builder.create2(BundledContract::PoolManager, &manager, B256::ZERO)?),
+        ("v4PositionDescriptor", builder.create2(BundledContract::PositionDescriptor, &descriptor, B256::ZERO)?),
+        ("v4PositionManager", builder.create2(BundledContract::PositionManager, &positions, B256::ZERO)?),
+    ]);
+    let of_manager = (addresses.pool_manager,).abi_encode_params();
+    for (key, contract) in [
+        ("v4StateView", BundledContract::StateView),
+        ("v4Quoter", BundledContract::V4Quoter),
+        ("poolTrader", BundledContract::PoolTrader),
+    ] {
+        made.insert(key, builder.create2(contract, &of_manager, B256::ZERO)?);
+    }
+    for hook in PoolHook::ALL {
+        let salt = hook_salt(hook, &of_manager)?;
+        made.insert(hook.key(), builder.create2(hook.contract(), &of_manager, salt)?);
+    }
+    Ok(made)
+}
+
+/// Lowest salt that gives a hook an address with exactly its flags in the lowest 14 bits.
+fn hook_salt(hook: PoolHook, arguments: &[u8]) -> Result<B256, SandboxError> {
+    let code = keccak256(hook.contract().creation(arguments)?);
+    let fits = |salt: &B256| {
+        let [.., high, low] = contracts::DEPLOYMENT_PROXY.create2(salt, code).into_array();
+        u16::from_be_bytes([high, low]) & 0x3fff == hook.flags()
+    };
+    // One in 16,384 addresses fits.
+    let salt = (0..4_000_000_u64).map(|number| B256::from(U256::from(number))).find(fits);
+    salt.ok_or(SandboxError::NoHookAddress { hook: hook.key() })
 }
 
 /// Deploys the contracts of delegated accounts: the delegation manager, the account's code, and the caveat enforcers

@@ -82,6 +82,18 @@ pub enum SandboxError {
         /// Key of the token.
         token: &'static str,
     },
+    /// A planned V4 pool cannot be created from the deployed tokens and hooks.
+    #[error("{chain} lacks a token or hook of a planned V4 pool, or the pool's ticks are out of range")]
+    NoSuchPool {
+        /// Name of the chain.
+        chain: &'static str,
+    },
+    /// No salt gives a hook an address with its flags.
+    #[error("no salt was found that gives {hook} an address with its flags")]
+    NoHookAddress {
+        /// Key of the hook.
+        hook: &'static str,
+    },
     /// A rehearsed network has no pools for a market.
     #[error(
         "{network} has no pools in which a market can trade (ether against USDC on Uniswap, with SwapRouter02 in the \

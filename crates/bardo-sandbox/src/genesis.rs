@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::primitives::{Address, B256, Bytes, U256, aliases::I24, aliases::U24, keccak256};
+use alloy::sol_types::SolValue;
 
 use super::actors::{ActorRole, Actors};
 use super::agents::{self, register_agents};
@@ -17,8 +18,10 @@ use super::error::SandboxError;
 use super::keys::DevnetAccount;
 use super::liquidity::{fill_pools, fund, make_pools};
 use super::math::PricedToken;
-use super::plan::{ChainSetup, SandboxToken, Venue};
+use super::plan::{ChainSetup, PoolCurrency, SandboxToken, V4PoolSetup, Venue, tick_spacing};
 use super::target::{AssetPrices, PricedAsset};
+use super::v4_pools::{fill_v4_pools, fund_v4, make_v4_pools};
+use bardo_abi::uniswap_v4::PoolKey;
 use golem_chain::devnet::{Chain, ChainConfig};
 use golem_chain::evm::ChainRules;
 
@@ -84,6 +87,50 @@ pub struct GenesisPool {
     pub dollars: u64,
 }
 
+/// A V4 pool on a chain. It is no contract: the pool manager holds it under its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct V4GenesisPool {
+    /// Currencies, fee, tick spacing and hook.
+    pub key: PoolKey,
+    /// Hash of the key.
+    pub id: B256,
+    /// Currency with the lower address; the native token is the lowest.
+    pub currency0: PoolCurrency,
+    /// Currency with the higher address.
+    pub currency1: PoolCurrency,
+    /// Initial liquidity, in dollars.
+    pub dollars: u64,
+}
+
+impl V4GenesisPool {
+    /// Locates a planned pool among the deployed tokens and hooks; `None` if one of them is missing.
+    pub(super) fn locate(
+        setup: &V4PoolSetup,
+        tokens: &BTreeMap<SandboxToken, Address>,
+        contracts: &BTreeMap<&'static str, Address>,
+    ) -> Option<Self> {
+        let at = |currency| match currency {
+            PoolCurrency::Native => Some((Address::ZERO, currency)),
+            PoolCurrency::Token(token) => Some((*tokens.get(&token)?, currency)),
+        };
+        let (a, b) = (at(setup.a)?, at(setup.b)?);
+        let ((currency0, first), (currency1, second)) = if a.0 < b.0 { (a, b) } else { (b, a) };
+        let hooks = match setup.hook {
+            None => Address::ZERO,
+            Some(hook) => *contracts.get(hook.key())?,
+        };
+        let key = PoolKey {
+            currency0,
+            currency1,
+            fee: U24::saturating_from(setup.fee),
+            tickSpacing: I24::try_from(tick_spacing(setup.fee)).ok()?,
+            hooks,
+        };
+        let id = keccak256(key.abi_encode());
+        Some(Self { key, id, currency0: first, currency1: second, dollars: setup.dollars })
+    }
+}
+
 /// Addresses of everything that genesis deployed.
 #[derive(Debug, Clone)]
 pub struct Deployment {
@@ -99,6 +146,8 @@ pub struct Deployment {
     pub feeds: BTreeMap<PricedAsset, Address>,
     /// Pools, in the plan's order.
     pub pools: Vec<GenesisPool>,
+    /// V4 pools, in the plan's order; none on a network without V4.
+    pub v4_pools: Vec<V4GenesisPool>,
     /// Address of the wrapped ether contract.
     pub weth: Address,
     /// Address of SwapRouter02.
@@ -187,12 +236,15 @@ pub fn furnish(
     }
     report(StartStage::Pools);
     make_pools(&mut builder, &deployment, &quoted)?;
+    make_v4_pools(&mut builder, &deployment, &quoted)?;
     builder.seal()?;
     report(StartStage::Funds);
     fund(&mut builder, &deployment, demo, &quoted)?;
+    fund_v4(&mut builder, &deployment)?;
     builder.seal()?;
     report(StartStage::Liquidity);
     fill_pools(&mut builder, &deployment, &quoted)?;
+    fill_v4_pools(&mut builder, &deployment, &quoted)?;
     builder.seal()?;
     register_agents(&mut builder, &deployment)?;
 

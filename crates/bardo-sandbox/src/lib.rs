@@ -33,6 +33,7 @@ pub mod keeper;
 pub mod keys;
 mod liquidity;
 pub mod market;
+mod market_v4;
 pub mod math;
 pub mod order_service;
 pub mod plan;
@@ -41,6 +42,9 @@ pub mod residents;
 pub mod services;
 pub mod snapshot;
 pub mod target;
+mod v4_pools;
+#[cfg(test)]
+mod v4_tests;
 
 pub use background_actors::{BackgroundActors, MarketMode};
 pub use boot::{BlockPace, Sandbox, SandboxChain, SandboxConfig, StartProgress};

@@ -1,6 +1,6 @@
-//! Pools and funding: creates the pools, funds the actors, and adds liquidity.
+//! V2 and V3 pools and funding: creates the pools, funds the actors, and adds liquidity.
 //!
-//! Not here: the contracts (see `deploy`).
+//! Not here: the contracts (see `deploy`), and V4 (see `v4_pools`).
 
 use alloy::primitives::{Address, Bytes, U256, aliases::I24, aliases::U24, aliases::U160};
 use alloy::sol_types::SolCall;
@@ -11,7 +11,7 @@ use super::contracts;
 use super::error::SandboxError;
 use super::genesis::{Deployment, GenesisPool};
 use super::math::{PricedToken, amount_for, sqrt_price_x96};
-use super::plan::{OBSERVATIONS, STAIRS, SandboxToken, Venue, ranges_of};
+use super::plan::{OBSERVATIONS, STAIRS, SandboxToken, Venue, ranges_of, tick_spacing};
 use bardo_abi::erc20::{Erc20, OpenMint, Weth9};
 use bardo_abi::multicall3::Multicall3;
 use bardo_abi::uniswap_v2::{UniswapV2Factory, UniswapV2Pair};
@@ -186,8 +186,41 @@ fn v3_tick(chain: &Chain, pool: Address) -> i32 {
     if unsigned >= 1 << 23 { unsigned - (1 << 24) } else { unsigned }
 }
 
+/// One position of a pool's liquidity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LiquidityRange {
+    pub(super) lower: i32,
+    pub(super) upper: i32,
+    /// Amount of each token, in dollars.
+    pub(super) dollars0: u64,
+    pub(super) dollars1: u64,
+}
+
 /// Positions for a pool's liquidity: half of it around the price, a tenth over the whole range, and the rest in
 /// one-sided steps above and below.
+pub(super) fn liquidity_ranges(fee: u32, spacing: i32, tick: i32, dollars: u64) -> Vec<LiquidityRange> {
+    let (widths, step) = ranges_of(fee);
+    let floor = |tick: i32| tick.div_euclid(spacing) * spacing;
+    let range = |lower, upper, dollars0, dollars1| LiquidityRange { lower, upper, dollars0, dollars1 };
+    let everywhere = floor(887_272);
+    let whole = dollars / 20;
+    let mut made = vec![range(-everywhere, everywhere, whole, whole)];
+    let around = dollars / 2 / u64::try_from(widths.len()).unwrap_or(1).max(1) / 2;
+    for width in widths {
+        made.push(range(floor(tick - width), floor(tick + width) + spacing, around, around));
+    }
+    let stair = dollars * 2 / 5 / u64::from(STAIRS.unsigned_abs() * 2).max(1);
+    let (above, below) = (floor(tick) + spacing, floor(tick));
+    for index in 0..STAIRS {
+        let lower = floor(above + index * step);
+        made.push(range(lower, floor(lower + step), stair, 0));
+        let upper = floor(below - index * step);
+        made.push(range(floor(upper - step), upper, 0, stair));
+    }
+    made
+}
+
+/// Positions for the liquidity of a V3 pool, see [`liquidity_ranges`].
 fn positions(
     pool: &GenesisPool,
     fee: u32,
@@ -195,43 +228,18 @@ fn positions(
     owner: Address,
     quoted: &impl Fn(SandboxToken) -> PricedToken,
 ) -> Vec<NonfungiblePositionManager::MintParams> {
-    let spacing = match fee {
-        100 => 1,
-        500 => 10,
-        3_000 => 60,
-        _ => 200,
-    };
-    let (widths, step) = ranges_of(fee);
-    let dollars = pool.dollars;
-    let floor = |tick: i32| tick.div_euclid(spacing) * spacing;
-    let params = |lower: i32, upper: i32, dollars0: u64, dollars1: u64| NonfungiblePositionManager::MintParams {
+    let params = |range: LiquidityRange| NonfungiblePositionManager::MintParams {
         token0: pool.token0.address,
         token1: pool.token1.address,
         fee: U24::saturating_from(fee),
-        tickLower: I24::try_from(lower).unwrap_or_default(),
-        tickUpper: I24::try_from(upper).unwrap_or_default(),
-        amount0Desired: amount_for(dollars0, quoted(pool.token0.token)),
-        amount1Desired: amount_for(dollars1, quoted(pool.token1.token)),
+        tickLower: I24::try_from(range.lower).unwrap_or_default(),
+        tickUpper: I24::try_from(range.upper).unwrap_or_default(),
+        amount0Desired: amount_for(range.dollars0, quoted(pool.token0.token)),
+        amount1Desired: amount_for(range.dollars1, quoted(pool.token1.token)),
         amount0Min: U256::ZERO,
         amount1Min: U256::ZERO,
         recipient: owner,
         deadline: U256::MAX,
     };
-
-    let everywhere = floor(887_272);
-    let whole = dollars / 20;
-    let mut made = vec![params(-everywhere, everywhere, whole, whole)];
-    let around = dollars / 2 / u64::try_from(widths.len()).unwrap_or(1).max(1) / 2;
-    for width in widths {
-        made.push(params(floor(tick - width), floor(tick + width) + spacing, around, around));
-    }
-    let stair = dollars * 2 / 5 / u64::from(STAIRS.unsigned_abs() * 2).max(1);
-    let (above, below) = (floor(tick) + spacing, floor(tick));
-    for index in 0..STAIRS {
-        let lower = floor(above + index * step);
-        made.push(params(lower, floor(lower + step), stair, 0));
-        let upper = floor(below - index * step);
-        made.push(params(floor(upper - step), upper, 0, stair));
-    }
-    made
+    liquidity_ranges(fee, tick_spacing(fee), tick, pool.dollars).into_iter().map(params).collect()
 }

@@ -1,7 +1,7 @@
 //! The market: two traders who buy and sell at random, and an arbitrageur who moves every pool to the market's price.
 //! Their transactions in a block depend only on the seed, the block and the state before it.
 //!
-//! Not here: the price model (see `target`), and sending (see `background_actors`).
+//! Not here: the price model (see `target`), V4 pools (see `market_v4`), and sending (see `background_actors`).
 
 use alloy::primitives::{Address, U256, aliases::U24, aliases::U160, keccak256};
 use alloy::sol_types::SolCall;
@@ -10,6 +10,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::actors::{ActorRole, ActorTransaction, Actors};
 use super::genesis::{DeployedToken, Deployment, GenesisPool};
+use super::market_v4;
 use super::math::{PricedToken, amount_for, pair_payment, pair_sqrt_price, shift, sqrt_price_x96};
 use super::plan::{SandboxToken, Venue};
 use super::target::AssetPrices;
@@ -19,27 +20,27 @@ use golem_chain::devnet::WorldState;
 
 /// Maximum amount that the arbitrageur offers to one pool, in dollars. The pool uses the part needed to reach the
 /// price.
-const LARGEST_ARBITRAGE: u64 = 100_000_000;
+pub(super) const LARGEST_ARBITRAGE: u64 = 100_000_000;
 
 /// Expected trades per thousand seconds, for both traders together.
-const TRADES_IN_THOUSAND_SECONDS: u64 = 150;
+pub(super) const TRADES_IN_THOUSAND_SECONDS: u64 = 150;
 
 /// Maximum probability that a trader acts in a block, per mille, for any block interval.
-const LARGEST_CHANCE: u64 = 500;
+pub(super) const LARGEST_CHANCE: u64 = 500;
 
 /// Range of trade sizes in dollars; small trades are more likely.
-const TRADE_DOLLARS: (u64, u64) = (150, 9_000);
+pub(super) const TRADE_DOLLARS: (u64, u64) = (150, 9_000);
 
 /// Minimum ratio of a pool's initial liquidity to a trade in it: a trade moves a V2 pair by 0.2 % at most.
-const SMALLEST_POOL_IN_TRADES: u64 = 2_000;
+pub(super) const SMALLEST_POOL_IN_TRADES: u64 = 2_000;
 
 /// Slippage that a trader accepts, in percent.
-const TRADER_SLIPPAGE_PERCENT: u64 = 5;
+pub(super) const TRADER_SLIPPAGE_PERCENT: u64 = 5;
 
 /// Storage slot of a V2 pair's reserves.
 const PAIR_RESERVES_SLOT: u64 = 8;
 
-const SWAP_GAS: u64 = 400_000;
+pub(super) const SWAP_GAS: u64 = 400_000;
 
 /// Context of the block in which the market acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +77,7 @@ pub fn orders(
         orders.push(ActorTransaction::call(ActorRole::Arbitrageur, deployment.swap_router, call, gas, "arbitrage"));
     }
     orders.extend(trades(deployment, actors, moment, &quoted));
+    orders.extend(market_v4::orders(deployment, state, moment, &quoted));
     orders
 }
 
@@ -108,16 +110,8 @@ fn arbitrage(state: &WorldState, pool: &GenesisPool, quoted: &impl Fn(SandboxTok
     if at.is_zero() {
         return None;
     }
-    // Acts beyond nine tenths of the fee and stops at half of it, so that a pool is not swapped in every block.
-    let fee = i32::try_from(pool.venue.fee()).unwrap_or(i32::MAX);
-    let (edge, stop) = (fee * 9 / 10, fee / 2);
-    let (give, take, limit) = if at < shift(target, -edge) {
-        (pool.token1, pool.token0, shift(target, -stop))
-    } else if at > shift(target, edge) {
-        (pool.token0, pool.token1, shift(target, stop))
-    } else {
-        return None;
-    };
+    let (zero_for_one, limit) = arbitrage_to(at, target, pool.venue.fee())?;
+    let (give, take) = if zero_for_one { (pool.token0, pool.token1) } else { (pool.token1, pool.token0) };
     match pool.venue {
         Venue::V3(fee) => Some(
             SwapRouter02::exactInputSingleCall {
@@ -147,6 +141,21 @@ fn arbitrage(state: &WorldState, pool: &GenesisPool, quoted: &impl Fn(SandboxTok
                 .abi_encode()
             })
         }
+    }
+}
+
+/// Direction and price limit of the swap that moves a pool with this fee from the square-root price `at` towards
+/// `target`; `None` within the fee band. It acts beyond nine tenths of the fee and stops at half of it, so that a pool
+/// is not swapped in every block.
+pub(super) fn arbitrage_to(at: U256, target: U256, fee: u32) -> Option<(bool, U256)> {
+    let fee = i32::try_from(fee).unwrap_or(i32::MAX);
+    let (edge, stop) = (fee * 9 / 10, fee / 2);
+    if at < shift(target, -edge) {
+        Some((false, shift(target, -stop)))
+    } else if at > shift(target, edge) {
+        Some((true, shift(target, stop)))
+    } else {
+        None
     }
 }
 

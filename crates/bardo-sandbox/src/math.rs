@@ -59,6 +59,25 @@ pub fn pair_payment(reserve0: U256, reserve1: U256, target: U256) -> (U256, U256
     (wanted0.saturating_sub(reserve0), wanted1.saturating_sub(reserve1))
 }
 
+/// Liquidity of a position between two square-root prices that takes at most these amounts of token 0 and token 1 at
+/// the square-root price `current`, all prices as Q64.96.
+pub fn liquidity_for(current: U256, lower: U256, upper: U256, [amount0, amount1]: [U256; 2]) -> U256 {
+    let of_token0 = |low: U256, high: U256| -> U512 {
+        let product = (U512::from(low) * U512::from(high)) >> 96_usize;
+        U512::from(amount0) * product / U512::from(high.saturating_sub(low).max(U256::ONE))
+    };
+    let of_token1 = |low: U256, high: U256| -> U512 {
+        (U512::from(amount1) << 96_usize) / U512::from(high.saturating_sub(low).max(U256::ONE))
+    };
+    narrow(if current <= lower {
+        of_token0(lower, upper)
+    } else if current >= upper {
+        of_token1(lower, upper)
+    } else {
+        of_token0(current, upper).min(of_token1(lower, current))
+    })
+}
+
 /// Saturates: a price beyond 256 bits cannot occur between tokens of at most 18 decimals.
 fn narrow(wide: U512) -> U256 {
     U256::saturating_from(wide)
@@ -96,6 +115,19 @@ mod tests {
         let price = (U512::from(up) * U512::from(up) * U512::from(1_000_000)) >> 192;
         assert_eq!(price, U512::from(1_003_002));
         assert!(shift(root, -3_000) < root);
+    }
+
+    /// Amounts of a position by the white paper's formulas (6.29, 6.30), computed by hand for prices 1, 4 and 16.
+    #[test]
+    fn the_liquidity_of_a_position_is_limited_by_the_scarcer_amount() {
+        let root = |root: u64| U256::from(root) << 96;
+        let [small, large] = [U256::from(1_000), U256::from(1_000_000)];
+        // Between 1 and 2 in square roots, liquidity L takes L/2 of token 0 below the range and L of token 1 above it.
+        assert_eq!(liquidity_for(root(1), root(1), root(2), [small, U256::ZERO]), U256::from(2_000));
+        assert_eq!(liquidity_for(root(2), root(1), root(2), [U256::ZERO, small]), U256::from(1_000));
+        // At 2 between 1 and 4: L/4 of token 0 and L of token 1.
+        assert_eq!(liquidity_for(root(2), root(1), root(4), [small, large]), U256::from(4_000));
+        assert_eq!(liquidity_for(root(2), root(1), root(4), [large, small]), U256::from(1_000));
     }
 
     #[test]

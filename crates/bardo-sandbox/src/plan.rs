@@ -135,6 +135,90 @@ pub struct PoolSetup {
     pub dollars: u64,
 }
 
+/// A currency of a V4 pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PoolCurrency {
+    /// The chain's native token.
+    Native,
+    /// A token of the devnet.
+    Token(SandboxToken),
+}
+
+impl PoolCurrency {
+    /// Token with the same price and decimals: the wrapped one for the native token.
+    pub const fn priced_as(self) -> SandboxToken {
+        match self {
+            Self::Native => SandboxToken::Weth,
+            Self::Token(token) => token,
+        }
+    }
+}
+
+/// A hook contract of the devnet's V4 pools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PoolHook {
+    /// Counts swaps and changes nothing.
+    SwapCount,
+    /// Takes two percent of every output.
+    SwapTax,
+}
+
+impl PoolHook {
+    /// All hooks.
+    pub const ALL: [Self; 2] = [Self::SwapCount, Self::SwapTax];
+
+    /// Bundled contract.
+    pub const fn contract(self) -> BundledContract {
+        match self {
+            Self::SwapCount => BundledContract::SwapCountHook,
+            Self::SwapTax => BundledContract::SwapTaxHook,
+        }
+    }
+
+    /// Key in the devnet's description.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::SwapCount => "swapCountHook",
+            Self::SwapTax => "swapTaxHook",
+        }
+    }
+
+    /// Permissions that the lowest 14 bits of the hook's address must state (`Hooks` of v4-core).
+    pub const fn flags(self) -> u16 {
+        const AFTER_SWAP: u16 = 1 << 6;
+        const AFTER_SWAP_RETURNS_DELTA: u16 = 1 << 2;
+        match self {
+            Self::SwapCount => AFTER_SWAP,
+            Self::SwapTax => AFTER_SWAP | AFTER_SWAP_RETURNS_DELTA,
+        }
+    }
+}
+
+/// A planned V4 pool with its liquidity.
+#[derive(Debug, Clone, Copy)]
+pub struct V4PoolSetup {
+    /// First currency of the pool.
+    pub a: PoolCurrency,
+    /// Second currency of the pool.
+    pub b: PoolCurrency,
+    /// Fee in parts per million.
+    pub fee: u32,
+    /// Hook of the pool, if it has one.
+    pub hook: Option<PoolHook>,
+    /// Total initial liquidity in dollars, half of it in each currency.
+    pub dollars: u64,
+}
+
+/// Distance between usable ticks that a pool with this fee has, in ticks: that of V3's tiers.
+pub const fn tick_spacing(fee: u32) -> i32 {
+    match fee {
+        0..=100 => 1,
+        101..=500 => 10,
+        501..=3_000 => 60,
+        _ => 200,
+    }
+}
+
 /// Contents of one chain of the devnet.
 #[derive(Debug, Clone, Copy)]
 pub struct ChainSetup {
@@ -151,6 +235,8 @@ pub struct ChainSetup {
     pub tokens: &'static [SandboxToken],
     /// Pools of the chain.
     pub pools: &'static [PoolSetup],
+    /// Uniswap V4 pools of the chain.
+    pub v4_pools: &'static [V4PoolSetup],
     /// Tokens of the demo wallet, with raw amounts.
     pub demo_tokens: &'static [(SandboxToken, U256)],
     /// Ether of the demo wallet, in wei.
@@ -161,6 +247,11 @@ const fn pool(a: SandboxToken, b: SandboxToken, venue: Venue, dollars: u64) -> P
     PoolSetup { a, b, venue, dollars }
 }
 
+const fn v4_pool(a: PoolCurrency, b: SandboxToken, fee: u32, hook: Option<PoolHook>, dollars: u64) -> V4PoolSetup {
+    V4PoolSetup { a, b: PoolCurrency::Token(b), fee, hook, dollars }
+}
+
+use PoolCurrency::{Native, Token};
 use SandboxToken::{
     Dai, FeeOnTransfer, HostileSymbol, Link, Lookalike, NoReturn, Reverting, Uni, Usdc, Usdt, Wbtc, Weth,
 };
@@ -200,6 +291,14 @@ pub const ETHEREUM: ChainSetup = ChainSetup {
         pool(Lookalike, Weth, V2, 100_000),
         pool(Reverting, Weth, V2, 100_000),
     ],
+    v4_pools: &[
+        v4_pool(Native, Usdc, 3_000, None, 1_500_000),
+        v4_pool(Token(Weth), Usdc, 3_000, None, 500_000),
+        v4_pool(Token(Usdc), Usdt, 100, None, 1_000_000),
+        v4_pool(Native, Uni, 3_000, None, 500_000),
+        v4_pool(Native, Usdc, 3_000, Some(PoolHook::SwapCount), 200_000),
+        v4_pool(Native, Usdc, 100, Some(PoolHook::SwapTax), 200_000),
+    ],
     demo_tokens: &[(Weth, uint!(4_500_000_000_000_000_000_U256)), (Usdc, uint!(5_000_000_000_U256))],
     demo_ether: uint!(1_400_000_000_000_000_000_U256),
 };
@@ -223,6 +322,7 @@ pub const BASE: ChainSetup = ChainSetup {
         pool(Link, Weth, V3(3_000), 2_000_000),
         pool(Link, Weth, V2, 1_000_000),
     ],
+    v4_pools: &[v4_pool(Native, Usdc, 3_000, None, 800_000), v4_pool(Token(Usdc), Usdt, 100, None, 500_000)],
     demo_tokens: &[(Usdc, uint!(500_000_000_U256))],
     demo_ether: uint!(200_000_000_000_000_000_U256),
 };
@@ -260,6 +360,12 @@ mod tests {
                 assert!(seen.insert((pool.a.min(pool.b), pool.a.max(pool.b), pool.venue)), "{pool:?}");
             }
             assert_eq!(chain.tokens.first(), Some(&SandboxToken::Weth));
+            let mut seen = std::collections::HashSet::new();
+            for pool in chain.v4_pools {
+                assert!(pool.a != pool.b && pool.b != Native, "{pool:?}");
+                assert!([pool.a, pool.b].iter().all(|side| chain.tokens.contains(&side.priced_as())));
+                assert!(seen.insert((pool.a.min(pool.b), pool.a.max(pool.b), pool.fee, pool.hook)), "{pool:?}");
+            }
         }
     }
 

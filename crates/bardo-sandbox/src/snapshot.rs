@@ -27,9 +27,12 @@ use super::agents::population::AGENTS;
 use super::agents::{PastBlock, sign_past};
 use super::contracts::BundledContract;
 use super::error::SandboxError;
-use super::genesis::{DeployedToken, Deployment, GenesisPool, StartStage, empty_chain, furnish};
+use super::genesis::{DeployedToken, Deployment, GenesisPool, StartStage, V4GenesisPool, empty_chain, furnish};
 use super::keys::DevnetAccount;
-use super::plan::{CHAINS, ChainSetup, OBSERVATIONS, PoolSetup, STAIRS, SandboxToken, TokenSetup, Venue, ranges_of};
+use super::plan::{
+    CHAINS, ChainSetup, OBSERVATIONS, PoolCurrency, PoolHook, PoolSetup, STAIRS, SandboxToken, TokenSetup, V4PoolSetup,
+    Venue, ranges_of,
+};
 use super::target::{AssetPrices, PricedAsset};
 use golem_chain::devnet::bytes::{ByteReader, ByteWriter, BytesError};
 use golem_chain::devnet::image::ImageError;
@@ -242,7 +245,8 @@ fn plan_digest() -> B256 {
     };
     add(&[&GENESIS_TIME, &OBSERVATIONS, &STAIRS]);
     for plan in CHAINS {
-        let ChainSetup { name, chain_id, block_millis, base_fee, tokens, pools, demo_tokens, demo_ether } = plan;
+        let ChainSetup { name, chain_id, block_millis, base_fee, tokens, pools, v4_pools, demo_tokens, demo_ether } =
+            plan;
         add(&[name, chain_id, block_millis, base_fee, demo_ether, &tokens.len(), &pools.len(), &demo_tokens.len()]);
         for token in *tokens {
             let TokenSetup { name, symbol, decimals, asset, contract, key } = token.plan();
@@ -253,6 +257,13 @@ fn plan_digest() -> B256 {
             let is_v2 = matches!(venue, Venue::V2);
             add(&[&a.plan().key, &b.plan().key, &is_v2, &venue.fee(), dollars, &step, &ranges.len()]);
             ranges.iter().for_each(|range| add(&[range]));
+        }
+        add(&[&v4_pools.len()]);
+        for V4PoolSetup { a, b, fee, hook, dollars } in *v4_pools {
+            for side in [a, b] {
+                add(&[&side.priced_as().plan().key, &(*side == PoolCurrency::Native)]);
+            }
+            add(&[fee, &hook.map_or("", PoolHook::key), dollars]);
         }
         for (token, amount) in *demo_tokens {
             add(&[&token.plan().key, amount]);
@@ -344,13 +355,22 @@ impl BookFile {
             let (token0, token1) = if a.address < b.address { (a, b) } else { (b, a) };
             pools.push(GenesisPool { address, venue: pool.venue, token0, token1, dollars: pool.dollars });
         }
+        let contracts = leak_names(self.contracts);
+        // A devnet that was stored before V4 was deployed has no such pools.
+        let v4_pools = if contracts.contains_key("v4PoolManager") {
+            let located = plan.v4_pools.iter().map(|setup| V4GenesisPool::locate(setup, &tokens, &contracts));
+            located.collect::<Option<_>>().ok_or_else(|| unknown("a V4 pool"))?
+        } else {
+            Vec::new()
+        };
         Ok(Deployment {
             plan: *plan,
-            contracts: leak_names(self.contracts),
+            contracts,
             enforcers: leak_names(self.enforcers),
             tokens,
             feeds,
             pools,
+            v4_pools,
             weth: self.weth,
             swap_router: self.swap_router,
             v2_router: self.v2_router,

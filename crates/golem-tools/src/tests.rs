@@ -457,7 +457,7 @@ async fn chains_report_their_health() {
     assert_eq!((&ethereum["chain"], &ethereum["chain_id"]), (&json!("ethereum"), &json!(31_337)));
     assert!(ethereum["block_number"].as_u64().unwrap() <= head);
     assert_eq!((&ethereum["condition"], &ethereum["money"]), (&json!("healthy"), &json!("devnet")));
-    assert_eq!(ethereum["uniswap"], json!(["v2", "v3"]));
+    assert_eq!(ethereum["uniswap"], json!(["v2", "v3", "v4 (recognised, not routed)"]));
     assert_eq!(data["all_healthy"], true);
 }
 

@@ -1,0 +1,119 @@
+//! Uniswap V4: pool manager, position manager, state view and quoter; and the contract with which the devnet's market
+//! trades.
+
+alloy::sol! {
+    /// Pool, identified by the keccak-256 hash of its ABI encoding. The zero address as `currency0` is the native
+    /// token. Fees are in hundredths of a basis point; 0x800000 stands for a fee that the hook sets.
+    #[derive(Debug, Default, PartialEq, Eq, Hash)]
+    struct PoolKey {
+        address currency0;
+        address currency1;
+        uint24 fee;
+        int24 tickSpacing;
+        address hooks;
+    }
+
+    /// Next pool of a path, with the currency on its other side.
+    #[derive(Debug, PartialEq, Eq)]
+    struct PathKey {
+        address intermediateCurrency;
+        uint256 fee;
+        int24 tickSpacing;
+        address hooks;
+        bytes hookData;
+    }
+
+    /// Contract that holds all pools and their tokens.
+    #[derive(Debug, PartialEq, Eq)]
+    interface PoolManager {
+        event Initialize(
+            bytes32 indexed id,
+            address indexed currency0,
+            address indexed currency1,
+            uint24 fee,
+            int24 tickSpacing,
+            address hooks,
+            uint160 sqrtPriceX96,
+            int24 tick
+        );
+        event ModifyLiquidity(
+            bytes32 indexed id,
+            address indexed sender,
+            int24 tickLower,
+            int24 tickUpper,
+            int256 liquidityDelta,
+            bytes32 salt
+        );
+        event Swap(
+            bytes32 indexed id,
+            address indexed sender,
+            int128 amount0,
+            int128 amount1,
+            uint160 sqrtPriceX96,
+            uint128 liquidity,
+            int24 tick,
+            uint24 fee
+        );
+
+        function owner() external view returns (address);
+        function initialize(PoolKey key, uint160 sqrtPriceX96) external returns (int24 tick);
+        function setProtocolFeeController(address controller) external;
+        function setProtocolFee(PoolKey key, uint24 newProtocolFee) external;
+    }
+
+    /// Positions as ERC-721 tokens.
+    #[derive(Debug, PartialEq, Eq)]
+    interface PositionManager {
+        function modifyLiquidities(bytes unlockData, uint256 deadline) external payable;
+        function nextTokenId() external view returns (uint256);
+        function poolManager() external view returns (address);
+    }
+
+    /// Reads the state of pools. Prices are square roots as Q64.96; the protocol fee holds that of selling currency 1
+    /// in its upper and that of selling currency 0 in its lower 12 bits.
+    #[derive(Debug, PartialEq, Eq)]
+    interface StateView {
+        function poolManager() external view returns (address);
+        function getSlot0(bytes32 poolId) external view returns (
+            uint160 sqrtPriceX96, int24 tick, uint24 protocolFee, uint24 lpFee
+        );
+        function getLiquidity(bytes32 poolId) external view returns (uint128 liquidity);
+        function getTickBitmap(bytes32 poolId, int16 tick) external view returns (uint256 tickBitmap);
+        function getTickLiquidity(bytes32 poolId, int24 tick) external view returns (
+            uint128 liquidityGross, int128 liquidityNet
+        );
+    }
+
+    /// Exact quotes by simulating the swap.
+    #[derive(Debug, PartialEq, Eq)]
+    interface V4Quoter {
+        struct QuoteExactSingleParams {
+            PoolKey poolKey;
+            bool zeroForOne;
+            uint128 exactAmount;
+            bytes hookData;
+        }
+
+        function poolManager() external view returns (address);
+        function quoteExactInputSingle(QuoteExactSingleParams params) external returns (
+            uint256 amountOut, uint256 gasEstimate
+        );
+        function quoteExactOutputSingle(QuoteExactSingleParams params) external returns (
+            uint256 amountIn, uint256 gasEstimate
+        );
+    }
+
+    /// Bardo's contract for swaps up to a price, with which the devnet's market trades in V4 pools.
+    #[derive(Debug, PartialEq, Eq)]
+    interface PoolTrader {
+        struct Trade {
+            PoolKey key;
+            bool zeroForOne;
+            uint128 amountIn;
+            uint160 sqrtPriceLimitX96;
+            uint128 leastOut;
+        }
+
+        function trade(Trade[] trades) external payable;
+    }
+}
