@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{CliExit, CommandFailure, consent, print, print_json, secret, serve};
+use super::{CliExit, CommandFailure, consent, print, print_json, secret, serve, without_controls};
 use alloy::primitives::Address;
 use bardo_attach::Connection;
 use bardo_attach::wire::Rights;
@@ -125,6 +125,20 @@ fn sign(
     let keystore = Keystore::at(DataFolder::of(config).keys());
     let entry = approver_key(&keystore, options.key.as_deref(), &approvers)?;
     consent::review(question)?;
+    // What the session says about a policy is cut and unchecked; these lines come from the texts that are signed.
+    let mut bound = String::new();
+    for change in second::policy_changes(question)? {
+        let mark = if change.tighter { "tighter" } else { "LOOSER " };
+        bound.push_str(&format!("  {mark}  {}: {} → {}\n", change.field, change.from, change.to));
+    }
+    if let SecondStatement::Policy { from, to, .. } = statement {
+        let heading = "\nWhat you sign changes exactly this (computed here from both policies):\n";
+        print(&without_controls(&format!("{heading}{bound}  from {from}\n  to   {to}\n")))?;
+    } else {
+        print(
+            "\nYou sign the calls, amounts, spenders and receivers above. Dollars, checks and names are the session's words.\n",
+        )?;
+    }
     let said = format!("\nYou approve this as {}, the second operator, with the key {}.\n", entry.address, entry.name);
     if !consent::confirm(&said, "approve")? {
         return Err(CommandFailure { exit: CliExit::Rejected, error: "not approved; nothing was signed".into() });

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use alloy::primitives::B256;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -187,9 +186,9 @@ enum SecondStep {
     Accept(Option<(SecondSignature, u64)>),
 }
 
-/// Prints the typed data for a second approval of the policy with this hash.
-fn print_second(rules: &OperatorPolicyEngine, hash: B256, now: u64) -> Result<CliExit, CommandFailure> {
-    match rules.policy_statement(hash, now.saturating_add(POLICY_APPROVAL_MILLIS))? {
+/// Prints the typed data for a second approval of this policy.
+fn print_second(rules: &OperatorPolicyEngine, policy: &Policy, now: u64) -> Result<CliExit, CommandFailure> {
+    match rules.policy_statement(policy, now.saturating_add(POLICY_APPROVAL_MILLIS))? {
         Some((statement, _)) => print_json(&statement.typed_data())?,
         None => return Err("the policy in force asks for no second approval".into()),
     }
@@ -229,7 +228,7 @@ fn decide(config: &Config, accept: Option<SecondStep>, password_fd: Option<u32>)
             return Ok(CliExit::Success);
         };
         match accept {
-            SecondStep::Print => return print_second(&rules, hash, now),
+            SecondStep::Print => return print_second(&rules, &waiting.policy, now),
             SecondStep::Accept(Some((signature, deadline))) => {
                 let by = rules.approve_second(hash, deadline, signature, now)?;
                 eprintln!("bardo: second approval by {by}");

@@ -21,7 +21,7 @@ use bardo::safety::approval::{
 use bardo::safety::operator_policy::{AcceptError, OperatorPolicyEngine};
 use bardo::safety::operator_proof::Authorisation;
 use bardo::safety::pipeline::{CommitState, Preview};
-use bardo::safety::policy::{PolicyKeeper, PolicyPreset};
+use bardo::safety::policy::{Policy, PolicyKeeper, PolicyPreset};
 use bardo::safety::second_approval::{SecondError, SecondRequirement, SecondSignature, SecondStatement};
 use bardo::safety::stop::StopFile;
 use bardo::session::envelope::CallStatus;
@@ -265,15 +265,16 @@ async fn a_policy_is_not_weakened_without_the_second_operator() {
         assert_eq!(rules.policy().hash(), in_force, "{text}");
     }
     std::fs::write(&path, &weaker[0]).unwrap();
-    let hash = rules.pending().unwrap().policy.hash();
+    let weak = rules.pending().unwrap().policy;
+    let hash = weak.hash();
     let deadline = now() + 60_000;
-    let (statement, _) = rules.policy_statement(hash, deadline).unwrap().unwrap();
+    let (statement, _) = rules.policy_statement(&weak, deadline).unwrap().unwrap();
     for (stranger, deadline) in [(key(2), deadline), (key(3), deadline), (key(1), deadline + 1)] {
         let taken = rules.approve_second(hash, deadline, signed(&statement, &stranger), now());
         assert!(taken.is_err(), "{:?}", stranger.address());
     }
     let far = now() + 86_400_000;
-    let (long, _) = rules.policy_statement(hash, far).unwrap().unwrap();
+    let (long, _) = rules.policy_statement(&weak, far).unwrap().unwrap();
     assert!(rules.approve_second(hash, far, signed(&long, &key(1)), now()).is_err(), "for a whole day");
     let signature = signed(&statement, &key(1));
     assert_eq!(rules.approve_second(hash, deadline, signature, now()).unwrap(), approver);
@@ -281,7 +282,7 @@ async fn a_policy_is_not_weakened_without_the_second_operator() {
     // The first operator tightens it, and loosens it again with the old signature.
     std::fs::write(&path, &guarded).unwrap();
     assert_eq!(rules.policy().hash(), in_force);
-    let recorded = || rules.policy_statement(hash, deadline).unwrap().unwrap().0 != statement;
+    let recorded = || rules.policy_statement(&weak, deadline).unwrap().unwrap().0 != statement;
     for _ in 0..2_400 {
         if recorded() {
             break;
@@ -292,6 +293,96 @@ async fn a_policy_is_not_weakened_without_the_second_operator() {
     assert_eq!(rules.pending().unwrap().policy.hash(), hash);
     assert!(rules.approve_second(hash, deadline, signature, now()).is_err());
     assert!(matches!(accept(hash).await, Err(AcceptError::Second(SecondError::Missing(_)))));
+}
+
+/// Rules of a new ledger whose policy asks key 1 for a second approval, and the weaker policy that is tried.
+struct GuardedLedger {
+    folder: tempfile::TempDir,
+    guarded: String,
+    weaker: &'static str,
+}
+
+impl GuardedLedger {
+    fn new() -> Self {
+        let approver = key(1).address();
+        let guarded =
+            format!("preset = \"demo\"\n[second_approval]\nabove_usd = \"500\"\napprovers = [\"{approver}\"]\n");
+        Self { folder: tempfile::tempdir().unwrap(), guarded, weaker: "preset = \"demo\"\nmax_gas_usd = \"50\"\n" }
+    }
+
+    /// Starts a process on the ledger, with a policy file of this name and text.
+    async fn process(&self, file: &str, text: &str) -> OperatorPolicyEngine {
+        let path = self.folder.path().join(file);
+        std::fs::write(&path, text).unwrap();
+        let store = Store::open(StoreConfig::at(self.folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
+        let keeper = Arc::new(PolicyKeeper::open(path, PolicyPreset::ReadOnly).unwrap());
+        let rules = OperatorPolicyEngine::new(keeper, StopFile::in_folder(self.folder.path()), store, []);
+        rules.resume(SystemClock.now_millis()).await.unwrap();
+        rules
+    }
+
+    async fn accept(&self, rules: &OperatorPolicyEngine, hash: B256) -> Result<(), AcceptError> {
+        let now = SystemClock.now_millis();
+        let proof = proof(self.folder.path(), Authorisation::AcceptPolicy { hash }, now);
+        rules.accept(hash, "operator", now, proof).await.map(drop)
+    }
+}
+
+/// The record of the policy in force is removed, damaged, or replaced by a weaker policy's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_record_of_the_policy_makes_no_second_operator_needless() {
+    let weak = Policy::from_sources([GuardedLedger::new().weaker]).unwrap().unwrap();
+    let replaced = format!(
+        "UPDATE policy_held SET hash = x'{}', sources = '{}'",
+        hex::encode(weak.hash()),
+        serde_json::to_string(&[GuardedLedger::new().weaker]).unwrap()
+    );
+    for tamper in ["DELETE FROM policy_held", "UPDATE policy_held SET sources = '[\"x\"]'", replaced.as_str()] {
+        let ledger = GuardedLedger::new();
+        drop(ledger.process("policy.toml", &ledger.guarded).await);
+        rusqlite::Connection::open(ledger.folder.path().join("ledger.db")).unwrap().execute_batch(tamper).unwrap();
+        let rules = ledger.process("policy.toml", ledger.weaker).await;
+        let waiting = rules.pending().unwrap_or_else(|| panic!("{tamper}: it is in force")).policy;
+        let alone = ledger.accept(&rules, waiting.hash()).await;
+        assert!(matches!(alone, Err(AcceptError::Second(SecondError::Missing(_)))), "{tamper}: {alone:?}");
+        // The second operator repairs it.
+        let deadline = SystemClock.now_millis() + 60_000;
+        let (statement, approvers) = rules.policy_statement(&waiting, deadline).unwrap().unwrap();
+        assert_eq!(approvers, BTreeSet::from([key(1).address()]), "{tamper}");
+        let now = SystemClock.now_millis();
+        rules.approve_second(waiting.hash(), deadline, signed(&statement, &key(1)), now).unwrap();
+        ledger.accept(&rules, waiting.hash()).await.unwrap();
+    }
+}
+
+/// A process that follows another file, or was stopped meanwhile, does not know the stricter policy of the ledger.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_missed_the_second_operators_policy_accepts_no_other() {
+    let ledger = GuardedLedger::new();
+    let missed = ledger.process("old.toml", "preset = \"demo\"\n").await;
+    drop(ledger.process("policy.toml", &ledger.guarded).await);
+    std::fs::write(ledger.folder.path().join("old.toml"), ledger.weaker).unwrap();
+    let waiting = missed.pending().unwrap().policy.hash();
+    let accepted = ledger.accept(&missed, waiting).await;
+    assert!(matches!(accepted, Err(AcceptError::Overtaken)), "{accepted:?}");
+}
+
+/// A refusal ends the second approval that was given before it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_policy_needs_another_second_approval() {
+    let ledger = GuardedLedger::new();
+    let rules = ledger.process("policy.toml", &ledger.guarded).await;
+    let path = ledger.folder.path().join("policy.toml");
+    std::fs::write(&path, ledger.weaker).unwrap();
+    let weak = rules.pending().unwrap().policy;
+    let deadline = SystemClock.now_millis() + 60_000;
+    let (statement, _) = rules.policy_statement(&weak, deadline).unwrap().unwrap();
+    let signature = signed(&statement, &key(1));
+    rules.approve_second(weak.hash(), deadline, signature, SystemClock.now_millis()).unwrap();
+    assert!(rules.refuse(weak.hash(), "operator", SystemClock.now_millis()).await.unwrap());
+    let again = rules.approve_second(weak.hash(), deadline, signature, SystemClock.now_millis());
+    assert!(again.is_err(), "{again:?}");
+    assert_eq!(rules.second_given(weak.hash()), None);
 }
 
 /// A process that found the socket and its token acts as a console. It approves nothing as the second operator.

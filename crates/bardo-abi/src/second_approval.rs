@@ -21,6 +21,7 @@ sol! {
         bytes32 from;
         bytes32 to;
         bytes32 entry;
+        string changes;
         uint256 deadline;
     }
 }

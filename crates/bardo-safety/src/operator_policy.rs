@@ -25,7 +25,7 @@ use super::ledger::{
 };
 use super::operator_proof::{Authorisation, OperatorProof, ProofError};
 use super::orders::record;
-use super::policy::{ActivePolicy, ChainId, Policy, PolicyKeeper, Spender, TokenRef};
+use super::policy::{self, ActivePolicy, ChainId, Policy, PolicyKeeper, Spender, TokenRef};
 use super::policy_engine::{ActionEnd, PolicyEngine, Reservation, ReserveError};
 use super::second_approval::{GivenPolicyApproval, SecondError, SecondRequirement};
 use super::signing_payload::SigningPayload;
@@ -107,6 +107,9 @@ pub enum AcceptError {
     /// The second operator's approval is missing or does not count.
     #[error(transparent)]
     Second(#[from] SecondError),
+    /// Another process has put another policy into force.
+    #[error("another process has put a policy into force that this one does not follow: start this one again")]
+    Overtaken,
 }
 
 /// Reason why a tool call is refused.
@@ -400,6 +403,11 @@ impl PolicyEngine for OperatorPolicyEngine {
         inputs: &CheckInputs,
     ) -> Result<Reservation, ReserveError> {
         let policy = self.policy();
+        // A paper ledger has no policy of its own.
+        if self.real.is_none() && policy::stored_policy(transaction)?.is_some() {
+            policy_changes::still_in_force(transaction, &policy)
+                .map_err(|error| ReserveError::Ledger(error.to_string()))?;
+        }
         let request = request(payload, inputs, policy.rules().max_unfed_usd)
             .map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
         let bridges = in_transit::of(transaction, payload, inputs);

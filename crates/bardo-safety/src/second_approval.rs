@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::approval::worsening::worsenings;
 use crate::pipeline::Preview;
+use crate::policy::{FieldChange, Policy};
 use bardo_abi::second_approval::{SecondApproval, SecondApprovalOfPolicy};
 use bardo_base::id::PermitId;
 use bardo_base::signer::signer_of;
@@ -36,6 +37,9 @@ const VERSION: &str = "1";
 const BYTES: usize = 65;
 /// Longest time between now and the deadline of an approval of a policy, in milliseconds.
 pub const LONGEST_POLICY_APPROVAL: u64 = 3_600_000;
+
+/// Maximum length of the changes of a policy in words, in characters. The hash of the policy binds the rest as well.
+const LONGEST_CHANGES: usize = 20_000;
 
 /// Second approval that an action needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +80,8 @@ pub enum SecondStatement {
         /// Hash of the audit log's newest entry about a policy. It differs between ledgers, and changes with every
         /// decision about the policy, so that no approval counts twice.
         entry: B256,
+        /// Every change of a field, in words: what a wallet shows to its owner.
+        changes: SafeText,
         /// Time at which the approval ends, in milliseconds since the Unix epoch.
         deadline: u64,
     },
@@ -158,6 +164,20 @@ impl SecondStatement {
         }
     }
 
+    /// Statement about the policy `to`, which is to replace `from`. `entry` is the hash of the audit log's newest entry
+    /// about a policy, and `deadline` is in milliseconds since the Unix epoch.
+    pub fn of_policy(from: &Policy, to: &Policy, entry: B256, deadline: u64) -> Self {
+        let change = |change: FieldChange| format!("{}: {} → {}", change.field, change.from, change.to);
+        let changes = from.changes(to).into_iter().map(change).collect::<Vec<_>>().join("; ");
+        Self::Policy {
+            from: from.hash(),
+            to: to.hash(),
+            entry,
+            changes: SafeText::clean(&changes, LONGEST_CHANGES),
+            deadline,
+        }
+    }
+
     /// Time at which the approval ends, in milliseconds since the Unix epoch.
     pub const fn deadline(&self) -> u64 {
         match self {
@@ -188,10 +208,14 @@ impl SecondStatement {
                 deadline: U256::from(*deadline),
             }
             .eip712_signing_hash(&domain),
-            Self::Policy { from, to, entry, deadline } => {
-                SecondApprovalOfPolicy { from: *from, to: *to, entry: *entry, deadline: U256::from(*deadline) }
-                    .eip712_signing_hash(&domain)
+            Self::Policy { from, to, entry, changes, deadline } => SecondApprovalOfPolicy {
+                from: *from,
+                to: *to,
+                entry: *entry,
+                changes: changes.to_string(),
+                deadline: U256::from(*deadline),
             }
+            .eip712_signing_hash(&domain),
         }
     }
 
@@ -221,14 +245,17 @@ impl SecondStatement {
                 });
                 ("SecondApproval", fields.to_vec(), message)
             }
-            Self::Policy { from, to, entry, deadline } => {
+            Self::Policy { from, to, entry, changes, deadline } => {
                 let fields = [
                     field("from", "bytes32"),
                     field("to", "bytes32"),
                     field("entry", "bytes32"),
+                    field("changes", "string"),
                     field("deadline", "uint256"),
                 ];
-                let message = json!({ "from": from, "to": to, "entry": entry, "deadline": deadline.to_string() });
+                let message = json!({
+                    "from": from, "to": to, "entry": entry, "changes": changes, "deadline": deadline.to_string(),
+                });
                 ("SecondApprovalOfPolicy", fields.to_vec(), message)
             }
         };

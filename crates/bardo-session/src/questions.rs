@@ -180,6 +180,19 @@ pub struct PolicyRequest {
     pub file: SafeText,
     /// Changes against the current policy.
     pub changes: Vec<PolicyChange>,
+    /// Exact texts of both policies, from which a second operator computes hashes and changes again. They are parsed,
+    /// never drawn. `None` if no second approval is needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub texts: Option<PolicyTexts>,
+}
+
+/// Texts of two policies, each as the list of texts whose strictest combination it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyTexts {
+    /// Texts of the policy in force.
+    pub in_force: Vec<String>,
+    /// Texts of the new policy.
+    pub new: Vec<String>,
 }
 
 /// Action that would be signed, with everything that is known about it.

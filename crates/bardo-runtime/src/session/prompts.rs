@@ -10,11 +10,11 @@ use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use bardo_safety::approval::ApprovalRequirement;
 use bardo_safety::operator_proof::Authorisation;
-use bardo_safety::policy::PendingPolicy;
+use bardo_safety::policy::{PendingPolicy, Policy};
 use bardo_safety::stop::{ActiveStop, OTHER_COPY_STOPPED, RestoredCopy};
 use bardo_session::market::MoneyKind;
 use bardo_session::questions::{
-    AnswerKind, AnswerOption, PolicyChange, PolicyRequest, Question, QuestionKey, RequestSubject,
+    AnswerKind, AnswerOption, PolicyChange, PolicyRequest, PolicyTexts, Question, QuestionKey, RequestSubject,
     SecondApprovalRequest, TypedConfirmation,
 };
 use parking_lot::{Mutex, MutexGuard};
@@ -231,6 +231,7 @@ fn question(queued: &QueuedPrompt, money: MoneyKind) -> Question {
 /// Request for adopting a looser policy.
 pub(super) fn policy_question(
     pending: &PendingPolicy,
+    in_force: &Policy,
     second: Option<SecondApprovalRequest>,
     file: &str,
     since: u64,
@@ -252,7 +253,9 @@ pub(super) fn policy_question(
         many => format!("Change {} policy fields", many.len()),
     };
     let hash = pending.policy.hash();
-    let about = RequestSubject::Policy(PolicyRequest { file: text(file), changes });
+    let texts_of = |policy: &Policy| policy.sources().iter().map(ToString::to_string).collect();
+    let texts = second.as_ref().map(|_| PolicyTexts { in_force: texts_of(in_force), new: texts_of(&pending.policy) });
+    let about = RequestSubject::Policy(PolicyRequest { file: text(file), changes, texts });
     let mut question = plain(QuestionKey::Policy(hash), since, &title, AskReason::LoosensPolicy, about, money);
     question.confirm = policy_requirement(hash, money).confirm;
     for offered in question.answers.iter_mut().filter(|offered| offered.kind == AnswerKind::Once) {
@@ -315,9 +318,41 @@ fn plain(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use bardo_safety::stop::StopFile;
 
     use super::*;
+    use crate::questions::second::{NotSignable, policy_changes, statement};
+
+    /// A session can show anything. The second operator signs what the texts say, or nothing.
+    #[test]
+    fn a_second_operator_signs_no_policy_but_that_of_the_texts() {
+        let policy = |text: &str| Policy::from_sources([text]).unwrap().unwrap();
+        let in_force = policy(
+            "preset = \"demo\"\n[second_approval]\nabove_usd = \"5\"\napprovers = [\"0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf\"]\n",
+        );
+        let new = Arc::new(policy("preset = \"demo\"\n"));
+        let pending = PendingPolicy { changes: in_force.changes(&new), policy: Arc::clone(&new) };
+        let entry = Some(B256::repeat_byte(1));
+        let second = SecondApprovalRequest { approvers: Vec::new(), policy: in_force.hash(), entry, given: None };
+        let question = policy_question(&pending, &in_force, Some(second), "policy.toml", 0, MoneyKind::Play);
+        let expected = in_force.changes(&new);
+        assert!(expected.iter().any(|change| change.field.contains("second_approval")), "{expected:?}");
+        assert_eq!(policy_changes(&question).unwrap(), expected);
+        assert!(statement(&question, 0).is_ok());
+        let RequestSubject::Policy(request) = &question.about else { panic!() };
+        let shown = |texts| {
+            let about = RequestSubject::Policy(PolicyRequest { texts, ..request.clone() });
+            Question { about, ..question.clone() }
+        };
+        let texts = request.texts.clone().unwrap();
+        let harmless = PolicyTexts { new: texts.in_force.clone(), ..texts.clone() };
+        let swapped = PolicyTexts { in_force: texts.new.clone(), new: texts.in_force };
+        for altered in [None, Some(harmless), Some(swapped)] {
+            assert_eq!(statement(&shown(altered), 0), Err(NotSignable::Unbound));
+        }
+    }
 
     #[test]
     fn lifting_a_sessions_stop_names_the_stop_of_the_data_folder_that_remains() {

@@ -650,9 +650,9 @@ impl SessionState {
             .sources
             .keeper
             .as_ref()
-            .and_then(|keeper| Some((keeper.pending()?, keeper.path().display().to_string())))
+            .and_then(|keeper| Some((keeper.pending()?, keeper.current().policy, keeper.path().display().to_string())))
         {
-            Some((pending, file)) => {
+            Some((pending, in_force, file)) => {
                 let hash = pending.policy.hash();
                 let since = match watched.policy_since {
                     Some((known, since)) if known == hash => since,
@@ -660,8 +660,8 @@ impl SessionState {
                 };
                 watched.policy_since = Some((hash, since));
                 let needs_password = self.needs_password(&Authorisation::AcceptPolicy { hash });
-                let second = self.sources.rules.as_ref().and_then(|rules| second_of_policy(rules, hash));
-                let question = policy_question(&pending, second, &file, since, self.money());
+                let second = self.sources.rules.as_ref().and_then(|rules| second_of_policy(rules, &pending.policy));
+                let question = policy_question(&pending, &in_force, second, &file, since, self.money());
                 all.push(Question { needs_password, ..question });
             }
             None => watched.policy_since = None,

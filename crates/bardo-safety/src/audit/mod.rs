@@ -17,6 +17,7 @@ mod verify;
 use alloy::primitives::{B256, Keccak256};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde::Serialize;
+use serde_json::Value;
 
 use bardo_base::id::{CallId, GolemId};
 use bardo_store::{Migrations, StoreError};
@@ -224,6 +225,29 @@ pub fn newest(connection: &Connection, kinds: &[AuditKind]) -> Result<Option<B25
         newest = newest.max(Some((seq, hash)));
     }
     Ok(newest.map(|(_, hash)| hash))
+}
+
+/// Returns the body of the newest entry of any of these kinds for which `fits` returns true; `None` without one.
+///
+/// # Errors
+/// [`AuditError`] if the database fails.
+pub fn newest_body(
+    connection: &Connection,
+    kinds: &[AuditKind],
+    fits: impl Fn(&Value) -> bool,
+) -> Result<Option<Value>, AuditError> {
+    let mut statement = connection.prepare_cached("SELECT kind, body FROM audit_entry ORDER BY seq DESC")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (kind, body): (String, String) = (row.get(0)?, row.get(1)?);
+        if kinds.iter().any(|wanted| wanted.as_str() == kind)
+            && let Ok(body) = serde_json::from_str::<Value>(&body)
+            && fits(&body)
+        {
+            return Ok(Some(body));
+        }
+    }
+    Ok(None)
 }
 
 impl StoredEntry {

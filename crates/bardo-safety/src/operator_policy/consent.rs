@@ -8,6 +8,7 @@ use crate::policy::{ItemName, Policy};
 use crate::proposal::ProposalIntent;
 use crate::second_approval::SecondRequirement;
 use crate::signing_payload::SigningPayload;
+use crate::value::is_unlimited;
 use bardo_base::model::CapabilityTier;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
@@ -53,6 +54,10 @@ pub(crate) fn second_approval(
     // Taking back what was given must not wait for a second person.
     if inputs.only_revokes() {
         return None;
+    }
+    // What an unlimited allowance can take is not what the account holds today.
+    if payload.proposal().allowances.iter().any(|bound| is_unlimited(bound.at_most)) {
+        return needed(None);
     }
     match spent(inputs) {
         Some(spent) if spent <= most => None,

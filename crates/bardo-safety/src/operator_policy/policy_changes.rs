@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use alloy::primitives::{Address, B256};
-use rusqlite::Transaction;
-use serde_json::json;
+use rusqlite::{Connection, Transaction};
+use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::{AcceptError, MAX_CHANGE, OperatorPolicyEngine};
@@ -27,6 +27,35 @@ fn words(change: &FieldChange) -> SafeText {
 /// Kinds of entries about the policy in force.
 const OF_POLICIES: [AuditKind; 3] = [AuditKind::PolicyAdopted, AuditKind::PolicyTightened, AuditKind::PolicyAccepted];
 
+/// Kinds of entries about decisions on policies: each ends the second approvals that were given before it.
+const DECISIONS: [AuditKind; 4] =
+    [AuditKind::PolicyAdopted, AuditKind::PolicyTightened, AuditKind::PolicyAccepted, AuditKind::PolicyRefused];
+
+/// Second approval that a policy asks for, as an audit log entry records it.
+fn second_json(policy: &Policy) -> Value {
+    policy
+        .second_approval()
+        .map_or(Value::Null, |(above, approvers)| json!({ "above_usd": above, "approvers": approvers }))
+}
+
+/// Read-only policy for a ledger whose record of the policy in force is missing or damaged. It asks for the second
+/// approval that the newest entry of the audit log recorded, so that no damage makes one person enough.
+fn read_only_as_recorded(connection: &Connection) -> Result<Policy, AcceptError> {
+    let preset = Policy::preset(PolicyPreset::ReadOnly);
+    let asks = |body: &Value| body.get("asks_second").is_some_and(|asked| !asked.is_null());
+    let Some(body) = audit::newest_body(connection, &OF_POLICIES, asks)? else { return Ok(preset) };
+    let above = body["asks_second"]["above_usd"].as_str().unwrap_or("0");
+    let approvers = body["asks_second"]["approvers"].as_array().into_iter().flatten();
+    let approvers: Vec<_> = approvers.filter_map(Value::as_str).map(|one| format!("\"{one}\"")).collect();
+    let text = format!(
+        "preset = \"read-only\"\n[second_approval]\nabove_usd = \"{above}\"\napprovers = [{}]\n",
+        approvers.join(", ")
+    );
+    // Without readable approvers nobody can approve, and the ledger must be restored.
+    let guarded = Policy::from_sources([text.as_str()]).ok().flatten();
+    Ok(guarded.unwrap_or_else(|| preset.asking_nobody()))
+}
+
 /// Entry of the audit log about a policy that comes into force.
 struct PolicyRecord {
     kind: AuditKind,
@@ -47,18 +76,31 @@ fn verify_second(
     transaction: &Transaction<'_>,
     in_force: &Policy,
     given: &GivenPolicyApproval,
-    (to, accounts): (B256, &[Address]),
+    (to, accounts): (&Policy, &[Address]),
     now: u64,
 ) -> Result<(), AcceptError> {
     let approvers = in_force.second_approval().map(|(_, approvers)| approvers.clone()).unwrap_or_default();
-    let entry = audit::newest(transaction, &OF_POLICIES)?.unwrap_or_default();
-    let (from, deadline) = (in_force.hash(), given.statement.deadline());
-    let statement = SecondStatement::Policy { from, to, entry, deadline };
+    let entry = audit::newest(transaction, &DECISIONS)?.unwrap_or_default();
+    // A clock that was set back revives no approval.
+    let now = now.max(ledger::clock(transaction)?);
+    let statement = SecondStatement::of_policy(in_force, to, entry, given.statement.deadline());
     if statement != given.statement {
         return Err(SecondError::Over.into());
     }
     statement.verify(&given.signature, &approvers, accounts, now)?;
     Ok(())
+}
+
+/// Verifies that no other process has put a policy into force that `in_force` is not at least as strict as. A process
+/// that follows another file, or was asleep meanwhile, decides nothing about it.
+pub(super) fn still_in_force(transaction: &Transaction<'_>, in_force: &Policy) -> Result<(), AcceptError> {
+    let Some((hash, sources)) = policy::stored_policy(transaction)? else { return Err(AcceptError::Overtaken) };
+    if hash == in_force.hash() {
+        return Ok(());
+    }
+    let stored = Policy::from_sources(sources.iter().map(String::as_str)).ok().flatten();
+    let stored = stored.filter(|stored| stored.hash() == hash).ok_or(AcceptError::Overtaken)?;
+    if stored.changes(in_force).iter().all(|change| change.tighter) { Ok(()) } else { Err(AcceptError::Overtaken) }
 }
 
 impl OperatorPolicyEngine {
@@ -107,9 +149,21 @@ impl OperatorPolicyEngine {
             // Another process may have stored the first policy in between.
             held = self.store.read(policy::stored_policy)?;
         }
-        let Some((hash, sources)) = held else {
-            tracing::warn!("the last policy in force is missing from the ledger: the policy file waits for approval");
-            return self.go_on_from(Policy::preset(PolicyPreset::ReadOnly), None, now).await;
+        let newest = self.store.read(|connection| audit::newest_body(connection, &OF_POLICIES, |_| true))?;
+        let recorded = newest.and_then(|body| body["policy"].as_str().and_then(|hash| hash.parse::<B256>().ok()));
+        // A row that the audit log does not confirm was changed by something else. Ledgers of early versions have no entry.
+        let trusted = match (recorded, &held) {
+            (Some(recorded), Some((hash, _))) => recorded == *hash,
+            (None, Some(_)) => self.log_is_whole()?,
+            (_, None) => false,
+        };
+        let Some((hash, sources)) = held.filter(|_| trusted) else {
+            tracing::warn!(
+                "the ledger lacks the last policy in force, or its audit log names another: the policy file waits for \
+                 approval"
+            );
+            let held = self.store.read(read_only_as_recorded)?;
+            return self.go_on_from(held, None, now).await;
         };
         if hash == written.hash() {
             return Ok(());
@@ -119,8 +173,7 @@ impl OperatorPolicyEngine {
         let held = match Policy::from_sources(sources.iter().map(String::as_str)) {
             Ok(Some(held)) if held.hash() == hash => held,
             // A second approval that was in force stays so, and the decision needs it.
-            Ok(Some(other)) => other.stricter(&Policy::preset(PolicyPreset::ReadOnly)),
-            Ok(None) | Err(_) => Policy::preset(PolicyPreset::ReadOnly),
+            Ok(_) | Err(_) => self.store.read(read_only_as_recorded)?,
         };
         self.go_on_from(held, Some(hash), now).await
     }
@@ -141,13 +194,15 @@ impl OperatorPolicyEngine {
     /// Returns true if a policy was stored in this ledger before, by the audit log. A log with missing entries, by
     /// itself or by its anchor, counts as true.
     fn has_stored_policy(&self) -> Result<bool, AcceptError> {
+        let kept = self.store.read(|connection| audit::has_any(connection, &DECISIONS))?;
+        Ok(kept || !self.log_is_whole()?)
+    }
+
+    /// Returns true if the audit log has no missing or changed entry. A log that is older than the rules has no anchor
+    /// yet.
+    fn log_is_whole(&self) -> Result<bool, AcceptError> {
         let report = self.store.read(|connection| audit::verify(connection, &self.anchor, None))?;
-        // A log that is older than the rules has no anchor yet.
-        let whole = report.faults.iter().all(|fault| matches!(fault, audit::LogFault::NoAnchor));
-        let kinds =
-            [AuditKind::PolicyAdopted, AuditKind::PolicyTightened, AuditKind::PolicyAccepted, AuditKind::PolicyRefused];
-        let kept = self.store.read(|connection| audit::has_any(connection, &kinds))?;
-        Ok(kept || !whole)
+        Ok(report.faults.iter().all(|fault| matches!(fault, audit::LogFault::NoAnchor)))
     }
 
     /// Returns the looser policy that waits for a decision; `None` if there is none, or if it was rejected.
@@ -172,7 +227,7 @@ impl OperatorPolicyEngine {
         let by = format!("{by}, confirmed by {}", basis.as_str());
         let by = by.as_str();
         let Some(pending) = self.pending().filter(|pending| pending.policy.hash() == hash) else { return Ok(None) };
-        let second = self.second_of(hash)?;
+        let second = self.second_of()?;
         let change = PolicyRecord { second, ..PolicyRecord::of(AuditKind::PolicyAccepted, pending.changes, Some(by)) };
         self.keep(pending.policy, change, now).await?;
         *self.second.lock() = None;
@@ -186,6 +241,7 @@ impl OperatorPolicyEngine {
     pub async fn refuse(&self, hash: B256, by: &str, now: u64) -> Result<bool, AcceptError> {
         let refused = self.keeper.refuse(hash);
         if refused {
+            *self.second.lock() = None;
             let by = SafeText::clean(by, MAX_CHANGE);
             self.store
                 .write(move |transaction| {
@@ -205,21 +261,20 @@ impl OperatorPolicyEngine {
         self.accounts.lock().push(account);
     }
 
-    /// Returns the statement that a second operator signs to approve the policy with the hash `to`, until `deadline` in
-    /// milliseconds since the Unix epoch, with the addresses whose signature counts. `None` if the policy in force asks
-    /// for none.
+    /// Returns the statement that a second operator signs to approve the policy `to`, until `deadline` in milliseconds
+    /// since the Unix epoch, with the addresses whose signature counts. `None` if the policy in force asks for none.
     ///
     /// # Errors
     /// [`AcceptError`] if the audit log cannot be read.
     pub fn policy_statement(
         &self,
-        to: B256,
+        to: &Policy,
         deadline: u64,
     ) -> Result<Option<(SecondStatement, BTreeSet<Address>)>, AcceptError> {
         let policy = self.policy();
         let Some((_, approvers)) = policy.second_approval() else { return Ok(None) };
-        let entry = self.store.read(|connection| audit::newest(connection, &OF_POLICIES))?.unwrap_or_default();
-        let statement = SecondStatement::Policy { from: policy.hash(), to, entry, deadline };
+        let entry = self.store.read(|connection| audit::newest(connection, &DECISIONS))?.unwrap_or_default();
+        let statement = SecondStatement::of_policy(&policy, to, entry, deadline);
         Ok(Some((statement, approvers.clone())))
     }
 
@@ -235,9 +290,8 @@ impl OperatorPolicyEngine {
         signature: SecondSignature,
         now: u64,
     ) -> Result<Address, AcceptError> {
-        let waits = self.pending().is_some_and(|pending| pending.policy.hash() == to);
-        let asked = self.policy_statement(to, deadline)?.filter(|_| waits);
-        let (statement, approvers) = asked.ok_or(SecondError::Over)?;
+        let pending = self.pending().filter(|pending| pending.policy.hash() == to).ok_or(SecondError::Over)?;
+        let (statement, approvers) = self.policy_statement(&pending.policy, deadline)?.ok_or(SecondError::Over)?;
         if deadline > now.saturating_add(LONGEST_POLICY_APPROVAL) {
             return Err(SecondError::Late.into());
         }
@@ -254,11 +308,12 @@ impl OperatorPolicyEngine {
         matches!(given.statement, SecondStatement::Policy { to: of, .. } if of == to).then_some((given.by, given.at))
     }
 
-    /// Returns the second approval that the policy with the hash `to` needs; `None` if it needs none.
-    fn second_of(&self, to: B256) -> Result<Option<GivenPolicyApproval>, AcceptError> {
-        let Some((_, approvers)) = self.policy_statement(to, 0)? else { return Ok(None) };
+    /// Returns the second approval that another policy needs; `None` if it needs none.
+    fn second_of(&self) -> Result<Option<GivenPolicyApproval>, AcceptError> {
+        let policy = self.policy();
+        let Some((_, approvers)) = policy.second_approval() else { return Ok(None) };
         let given = self.second.lock().clone();
-        let missing = SecondError::Missing(approvers.into_iter().collect());
+        let missing = SecondError::Missing(approvers.iter().copied().collect());
         Ok(Some(given.ok_or(missing)?))
     }
 
@@ -267,13 +322,18 @@ impl OperatorPolicyEngine {
         let PolicyRecord { kind, changes, by, second } = record;
         let (keeper, accounts) = (Arc::clone(&self.keeper), self.accounts.lock().clone());
         let written = self.store.write(move |transaction| -> Result<(), AcceptError> {
+            let in_force = keeper.current().policy;
+            if kind == AuditKind::PolicyAccepted {
+                still_in_force(transaction, &in_force)?;
+            }
             if let Some(given) = &second {
-                verify_second(transaction, &keeper.current().policy, given, (policy.hash(), &accounts), now)?;
+                verify_second(transaction, &in_force, given, (&policy, &accounts), now)?;
             }
             policy::store_policy(transaction, &policy, now)?;
             let body = json!({
                 "policy": policy.hash(), "name": policy.name(), "by": by,
                 "second_approval": second.as_ref().map(GivenPolicyApproval::to_json),
+                "asks_second": second_json(&policy),
                 "changes": changes.iter().map(words).collect::<Vec<_>>(),
             });
             let golem_id = GolemId::operator();
@@ -292,7 +352,9 @@ impl OperatorPolicyEngine {
             let kept = store.write(move |transaction| -> Result<(), AcceptError> {
                 let now = ledger::clock(transaction)?.max(since);
                 policy::store_policy(transaction, &policy, now)?;
-                let body = json!({ "policy": policy.hash(), "name": policy.name(), "changes": changes });
+                let body = json!({
+                    "policy": policy.hash(), "name": policy.name(), "changes": changes, "asks_second": second_json(&policy),
+                });
                 let golem_id = GolemId::operator();
                 let entry =
                     LogEntry { kind: AuditKind::PolicyTightened, call_id: None, golem_id: &golem_id, body: &body };
@@ -327,7 +389,9 @@ impl OperatorPolicyEngine {
                 let now = ledger::clock(transaction)?.max(since);
                 policy::store_policy(transaction, &both, now)?;
                 let changes = held.changes(&both).iter().map(words).collect::<Vec<_>>();
-                let body = json!({ "policy": both.hash(), "name": both.name(), "changes": changes });
+                let body = json!({
+                    "policy": both.hash(), "name": both.name(), "changes": changes, "asks_second": second_json(&both),
+                });
                 let golem_id = GolemId::operator();
                 let entry =
                     LogEntry { kind: AuditKind::PolicyTightened, call_id: None, golem_id: &golem_id, body: &body };

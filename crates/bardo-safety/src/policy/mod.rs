@@ -137,6 +137,14 @@ impl Policy {
         Some((above_usd.0?, approvers.0.as_ref().unwrap_or(&NOBODY)))
     }
 
+    /// Returns the policy with a second approval that nobody can give.
+    pub(crate) fn asking_nobody(&self) -> Self {
+        let mut rules = self.rules.clone();
+        rules.second_approval.above_usd.0 = Some(Usd::ZERO);
+        rules.second_approval.approvers.0 = None;
+        Self::new(rules, self.origin.clone(), self.sources.clone())
+    }
+
     /// Returns the origin of the policy.
     pub fn origin(&self) -> &PolicyOrigin {
         &self.origin

@@ -38,15 +38,22 @@ fn action() -> SecondStatement {
 
 fn policy() -> SecondStatement {
     let byte = B256::repeat_byte;
-    SecondStatement::Policy { from: byte(0x44), to: byte(0x55), entry: byte(0x66), deadline: 1_800_000_000_000 }
+    let changes = SafeText::clean("max_gas_usd: 5 → 6", 100);
+    SecondStatement::Policy {
+        from: byte(0x44),
+        to: byte(0x55),
+        entry: byte(0x66),
+        changes,
+        deadline: 1_800_000_000_000,
+    }
 }
 
 #[test]
 fn digests_are_those_of_another_implementation() {
-    // By the definitions of EIP-712 with a Keccak-256 written for this purpose in Python.
+    // By the definitions of EIP-712 with a Keccak-256 written for this purpose in Python, and by Python's eth-account.
     let expected = b256!("a8a60abd7f24b00da1370a7379ef2eb68f3fb64c86d114590fd68612faa262bf");
     assert_eq!(action().digest(), expected);
-    let expected = b256!("521b48b37cc616cd05b47f13ac92cc80e3ae75602e2086ea55c69e7615e6ec19");
+    let expected = b256!("45e42685004d42e458924d431dfe0df60c0513b1e384bd4c48f431acefc1f7dd");
     assert_eq!(policy().digest(), expected);
     // The printed typed data is what a wallet signs.
     for statement in [action(), policy()] {

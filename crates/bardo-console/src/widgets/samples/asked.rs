@@ -281,6 +281,7 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
             change("max_daily_spend_usd", "5000", "8000", false),
             change("max_slippage_bps", "100", "50", true),
         ],
+        texts: None,
     };
     let with_action =
         |action: ActionRequest| Question { about: RequestSubject::Action(Box::new(action)), ..question() };
