@@ -855,7 +855,7 @@ fn speed(text: &str) -> Result<u32, SpeedError> {
     if (10..=100_000).contains(&speed) { Ok(speed) } else { Err(SpeedError) }
 }
 
-/// Error of text that is no hash of a transaction.
+/// Error of text that cannot be the hash of a transaction.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("expected 0x and 64 hexadecimal digits; `bardo transactions` lists them")]
 struct HashError;
