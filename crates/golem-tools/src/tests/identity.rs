@@ -144,7 +144,10 @@ async fn trust_and_tier_follow_their_parts() {
     // Evidence after 23, 15, 9, 5 and 2 days at a half-life of 90: 0.58 · 0.8377 + 0.71 · 0.8909 + 0.83 · 0.9330 +
     // 0.90 · 0.9622 + 0.96 · 0.9847 = 3.704, which is 37 points; 20 for the validation, and 100 for the age.
     let tier = harness.data("identity_get_tier", agent(HARBOR)).await;
-    assert_eq!((&tier["points"], &tier["tier"], &tier["next_tier_threshold"]), (&json!(157), &json!("silver"), &json!(300)));
+    assert_eq!(
+        (&tier["points"], &tier["tier"], &tier["next_tier_threshold"]),
+        (&json!(157), &json!("silver"), &json!(300))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
