@@ -1,5 +1,5 @@
-//! The five trading tools compared with the document that defines them. All words of the tables were copied from it by
-//! hand, none from the code.
+//! The trading and identity tools compared with the documents that define them. All words of the tables were copied from
+//! them by hand, none from the code.
 
 use std::collections::BTreeSet;
 
@@ -187,6 +187,162 @@ fn tools() -> Vec<Value> {
 
 fn named<'a>(tools: &'a [Value], name: &str) -> &'a Value {
     tools.iter().find(|tool| tool["name"] == name).unwrap_or_else(|| panic!("{name}"))
+}
+
+/// Name, capability, risk tier, tick budget, steps and parameters of each identity tool. The last tool is only named by
+/// the document, so its row is that of the other writes. `chain_id` accepts a name beside the document's number.
+const IDENTITY: [(&str, &str, &str, &str, &[&str], &[&str]); 12] = [
+    (
+        "identity_discover_agents",
+        "Read",
+        "Layer1",
+        "Medium",
+        &["Querying subgraph", "Resolving metadata", "Loading Agent Cards"],
+        &["query", "protocol", "chain", "min_reputation", "sort_by", "limit", "offset"],
+    ),
+    (
+        "identity_get_agent_profile",
+        "Read",
+        "Layer1",
+        "Medium",
+        &["Fetching contract state", "Resolving IPFS metadata", "Loading engagement stats"],
+        &["agent_id", "include_feedback"],
+    ),
+    ("identity_get_reputation_summary", "Read", "Layer1", "Fast", &["Querying Reputation Registry"], &["agent_id"]),
+    (
+        "identity_submit_feedback",
+        "Write",
+        "Layer2",
+        "Medium",
+        &["Building transaction", "Simulating", "Broadcasting"],
+        &["agent_id", "score", "tag1", "tag2", "review", "chain_id"],
+    ),
+    ("identity_get_validation_status", "Read", "Layer1", "Fast", &["Querying Validation Registry"], &["agent_id"]),
+    (
+        "identity_evaluate_agent_trust",
+        "Read",
+        "Layer1",
+        "Medium",
+        &["Loading identity", "Loading reputation", "Loading validation", "Computing trust score"],
+        &["agent_id"],
+    ),
+    (
+        "identity_register_agent",
+        "Write",
+        "Layer2",
+        "Medium",
+        &["Uploading metadata to IPFS", "Building registration tx", "Simulating", "Broadcasting"],
+        &["name", "description", "image", "registration", "chain_id"],
+    ),
+    (
+        "identity_update_metadata",
+        "Write",
+        "Layer2",
+        "Medium",
+        &["Uploading to IPFS", "Building update tx", "Simulating", "Broadcasting"],
+        &["agent_id", "updates", "chain_id"],
+    ),
+    (
+        "identity_verify_agent",
+        "Write",
+        "Layer2",
+        "Slow",
+        &["Preparing proof", "Submitting verification tx", "Awaiting confirmation"],
+        &["agent_id", "method", "proof", "chain_id"],
+    ),
+    ("identity_get_credentials", "Read", "Layer1", "Fast", &["Loading credentials"], &[]),
+    ("identity_get_tier", "Read", "Layer1", "Fast", &["Computing tier"], &["agent_id"]),
+    (
+        "identity_transfer_ownership",
+        "Privileged",
+        "Layer3",
+        "Medium",
+        &["Validating recipient", "Building transfer tx", "Simulating", "Broadcasting"],
+        &["agent_id", "new_owner", "chain_id"],
+    ),
+];
+
+/// Fields of each identity tool's result, from the document's structs.
+const IDENTITY_RESULTS: [(&str, &[&str]); 11] = [
+    ("identity_discover_agents", &["agents", "total", "has_more"]),
+    (
+        "identity_get_agent_profile",
+        &[
+            "agent_id",
+            "chain_id",
+            "owner",
+            "name",
+            "description",
+            "image",
+            "active",
+            "registration",
+            "services",
+            "engagement",
+            "feedback_summary",
+            "feedback_history",
+        ],
+    ),
+    (
+        "identity_get_reputation_summary",
+        &[
+            "agent_id",
+            "total_feedback",
+            "average_score",
+            "tag_breakdown",
+            "recent_trend",
+            "top_providers",
+            "beta_distribution",
+        ],
+    ),
+    ("identity_submit_feedback", &["tx_hash", "feedback_id", "agent_id", "score"]),
+    (
+        "identity_get_validation_status",
+        &["agent_id", "validated", "method", "last_validated", "validation_score", "history"],
+    ),
+    ("identity_evaluate_agent_trust", &["trust_score", "breakdown", "confidence", "flags", "recommendation"]),
+    ("identity_register_agent", &["tx_hash", "agent_id", "chain_id"]),
+    ("identity_update_metadata", &["tx_hash", "agent_id", "fields_updated"]),
+    ("identity_verify_agent", &["tx_hash", "agent_id", "method", "validation_score"]),
+    ("identity_get_credentials", &["agent_id", "api_keys", "session_keys"]),
+    ("identity_get_tier", &["agent_id", "tier", "points", "next_tier_threshold", "tier_benefits"]),
+];
+
+#[test]
+fn the_identity_tools_are_those_of_the_document() {
+    let tools = tools();
+    for (name, capability, risk_tier, class, steps, parameters) in IDENTITY {
+        let tool = named(&tools, name);
+        let (limit, trigger) = match class {
+            "Fast" => (1_000, "Thinking"),
+            "Slow" => (15_000, "Executing"),
+            _ => (5_000, if capability == "Read" { "Thinking" } else { "Executing" }),
+        };
+        for (field, wanted) in [
+            ("category", json!("identity")),
+            ("capability", json!(capability)),
+            ("risk_tier", json!(risk_tier)),
+            ("tick_budget", json!({"class": class, "limit_ms": limit})),
+            ("progress_steps", json!(steps)),
+            ("sprite_trigger", json!(trigger)),
+        ] {
+            assert_eq!(tool[field], wanted, "{name}: {field}");
+        }
+        let properties = tool["input_schema"]["properties"].as_object().cloned().unwrap_or_default();
+        let found: BTreeSet<_> = properties.keys().map(String::as_str).collect();
+        assert_eq!(found, parameters.iter().copied().collect(), "{name}");
+    }
+    for (name, fields) in IDENTITY_RESULTS {
+        let properties = named(&tools, name)["output_schema"]["properties"].as_object().unwrap();
+        for field in fields {
+            assert!(properties.contains_key(*field), "{name}: {field}");
+        }
+    }
+    // The document's table: 12 tools, 7 that read, 4 that write, 1 that is privileged.
+    let of = |capability: &str| {
+        let identity = tools.iter().filter(|tool| tool["category"] == "identity");
+        identity.filter(|tool| tool["capability"] == capability).count()
+    };
+    assert_eq!([of("Read"), of("Write"), of("Privileged")], [7, 4, 1]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod exits;
 mod figures;
 mod gates;
 mod guardian;
+mod identity;
 mod keys;
 mod leaving;
 mod liquidation;

@@ -10,6 +10,7 @@ use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;
 
 use super::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
+use super::registry_calls::{self, RegistryCallError};
 use super::simulate::{DeclarationFault, figure, when};
 use super::typed::TypedMessage;
 use bardo_abi::erc20::{Erc20, Weth9};
@@ -57,6 +58,8 @@ enum CallError {
     PolicyCageCaller,
     #[error("it neither sets nor clears the PolicyCage rules")]
     PolicyCageCall,
+    #[error(transparent)]
+    Registry(#[from] RegistryCallError),
     #[error("a swap without a path")]
     NoPath,
     #[error("it pays {0}")]
@@ -92,6 +95,11 @@ fn bound_by(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> Result<Gu
     if let Some(version) = router {
         let execution = RouterExecution::decode(&leg.data, version)?;
         return routed(&execution, leg, proposal, book);
+    }
+    let registries = registry_calls::registries(book);
+    if registries.contains_key(&leg.to) || proposal.intent == ProposalIntent::Identity {
+        registry_calls::decode(leg, proposal, &registries)?;
+        return Ok(GuaranteedFlows::default());
     }
     let data = &leg.data;
     let exact = |encoded: Vec<u8>| encoded == data.as_ref();

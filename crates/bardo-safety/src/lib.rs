@@ -72,6 +72,7 @@ pub mod policy;
 pub mod policy_engine;
 pub mod proposal;
 pub mod queue_key;
+pub mod registry_calls;
 pub mod revocation;
 #[cfg(test)]
 mod sample;

@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy::primitives::{Address, U256};
 
 use super::proposal::Proposal;
+use super::registry_calls::Registries;
 use super::signing_payload::SigningPayload;
 use bardo_base::error::Violation;
 use bardo_base::model::ActionClass;
@@ -111,6 +112,8 @@ pub struct JudgeContext {
     /// this ledger's account has set one, and any contract that the operator calls directly. Other contracts of the
     /// address book are excluded: in a position manager the same calldata approves one position.
     pub known_tokens: BTreeSet<Address>,
+    /// Registries of agents in the address book.
+    pub registries: Registries,
     /// Shifts of the account's balances by paper actions; empty for a real action.
     pub shifts: Vec<BalanceDelta>,
 }

@@ -211,11 +211,21 @@ impl GolemHarness {
 
     /// Executor in this Golem's name, with the tools of its archetype.
     pub fn executor(&self, name: &str, role: &str) -> Executor {
+        let golem_id = bardo_base::id::GolemId::stored(name).unwrap();
+        self.executor_of(golem_id, self.roles.reach(role, &self.catalog).unwrap())
+    }
+
+    /// Executor in the operator's name, with all tools.
+    pub fn operators_executor(&self) -> Executor {
+        self.executor_of(bardo_base::id::GolemId::operator(), self.catalog.clone())
+    }
+
+    fn executor_of(&self, golem_id: bardo_base::id::GolemId, catalog: Catalog) -> Executor {
         Executor::new(ExecutorConfig {
-            catalog: self.roles.reach(role, &self.catalog).unwrap(),
+            catalog,
             world: Arc::clone(&self.world),
             fabric: self.fabric.clone(),
-            golem_id: bardo_base::id::GolemId::stored(name).unwrap(),
+            golem_id,
             calls_per_minute: 10_000,
             hooks: Vec::new(),
             store: Some(self.ledger.store.clone()),

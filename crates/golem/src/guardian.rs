@@ -20,6 +20,7 @@ use bardo_safety::chain_snapshot::stables;
 use bardo_safety::guardian::{Guardian, GuardianError, GuardianOpinion, ReviewCase};
 use bardo_safety::policy::{self, Policy, PolicyPreset, TokenRef};
 use bardo_safety::proposal::BridgeArrival;
+use bardo_safety::registry_calls;
 use bardo_safety::signing_payload::SigningPayload;
 use bardo_safety::simulate::{self, JudgeContext};
 use golem_chain::fork::{BalanceDelta, Fork, ForkSource, NextBlock, Simulation};
@@ -121,6 +122,7 @@ impl GuardianChain {
             permit2: network.book.contract(KnownContract::Permit2),
             wrapped: network.book.contract(KnownContract::WrappedNative),
             stables: stables(network),
+            registries: registry_calls::registries(&network.book),
             ..JudgeContext::default()
         }
     }

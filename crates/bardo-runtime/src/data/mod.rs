@@ -15,6 +15,7 @@
 //! ledger/embedded-ID/…          the same for a devnet inside one process
 //! ledger/…/playbooks/NETWORK/ID/PLAYBOOK.md   a Golem's playbook, beside the rows that undo its changes
 //! labels.db                     the operator's labels of addresses, for all networks
+//! agents.db                     index of agents on all networks that are not embedded; it can be deleted
 //! forks/CHAIN-HASH.state        what rehearsals have read of a block of a live network
 //! rehearsed/CALL_ID.json        a write of a rehearsal, to propose it on the live network
 //! devnets/NAME/                 a devnet that is kept between runs, see [`devnets`]; its ledger is ledger/devnet-ID

@@ -49,6 +49,29 @@ const FUNCTIONS: &[(KnownContract, &[&str])] = &[
             "clear()",
         ],
     ),
+    // Allowed only with the identity intent, which `calldata` requires; a transfer also needs a privileged tool.
+    (
+        KnownContract::IdentityRegistry,
+        &[
+            "register()",
+            "register(string)",
+            "register(string,(string,bytes)[])",
+            "setAgentURI(uint256,string)",
+            "setMetadata(uint256,string,bytes)",
+            "safeTransferFrom(address,address,uint256)",
+        ],
+    ),
+    (
+        KnownContract::ReputationRegistry,
+        &["giveFeedback(uint256,int128,uint8,string,string,string,string,bytes32)", "revokeFeedback(uint256,uint64)"],
+    ),
+    (
+        KnownContract::ValidationRegistry,
+        &[
+            "validationRequest(address,uint256,string,bytes32)",
+            "validationResponse(bytes32,uint8,string,bytes32,string)",
+        ],
+    ),
     (
         KnownContract::WrappedNative,
         &["deposit()", "withdraw(uint256)", "approve(address,uint256)", "transfer(address,uint256)"],

@@ -17,6 +17,7 @@ use crate::checks::{clocks, policy_cage, slippage};
 use crate::orders::record;
 use crate::parties::{ActionParty, PartyRole};
 use crate::proposal::ProposalIntent;
+use crate::registry_calls;
 use crate::signing_payload::SigningPayload;
 use crate::simulate::{self, DeclarationFault, JudgeContext, SimulatedEffects};
 use crate::value::{ActionValues, PriceSpreads, UnknownValue, UnpricedRule, values};
@@ -72,6 +73,7 @@ impl Pipeline {
             promised: self.promised(payload)?,
             settler: reader.network().book.contract(KnownContract::OriginSettler),
             known_tokens: self.known_tokens(reader, payload)?,
+            registries: registry_calls::registries(&reader.network().book),
             shifts: self.shifts(payload)?,
         };
         let ran = view.run(&fork, payload, &around).instrument(debug_span!("simulate")).await;

@@ -17,6 +17,7 @@ use crate::audit::AuditKind;
 use crate::chain_snapshot::SnapshotReader;
 use crate::policy_engine::ActionEnd;
 use crate::proposal::{LegPurpose, Proposal};
+use crate::registry_calls;
 use crate::signing_payload::SigningPayload;
 use crate::simulate::TokenMove;
 use crate::value::{UnknownValue, ValuedAmount};
@@ -253,7 +254,11 @@ impl Pipeline {
             }
         }
         let all_done = legs.len() == payload.legs().len() && legs.iter().all(|leg| leg.state == TxState::Confirmed);
-        let mismatches = mismatches(payload, &moves, all_done);
+        let mut mismatches = mismatches(payload, &moves, all_done);
+        let logs: Vec<_> = legs.iter().flat_map(|leg| &leg.logs).collect();
+        let registries = registry_calls::registries(&reader.network().book);
+        let missing = registry_calls::unproven(payload.proposal(), &registries, &logs).filter(|_| all_done);
+        mismatches.extend(missing.map(|event| SafeText::clean(&format!("the receipt has no event {event}"), 300)));
         Ok(OnchainOutcome { moves, gas_cost, mismatches })
     }
 

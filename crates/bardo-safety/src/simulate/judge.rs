@@ -12,12 +12,13 @@ use super::class::{classify, declared_class};
 use super::figures::{figure, name};
 use super::{DeclarationFault, JudgeContext, SimulatedEffects, TokenMove};
 use crate::proposal::{LegPurpose, ProposalIntent};
+use crate::registry_calls;
 use crate::revocation;
 use crate::signing_payload::{PayloadLeg, SigningPayload};
 use crate::typed::TypedMessage;
 use bardo_abi::permit2::Permit2;
 use bardo_base::model::{ActionClass, RuleName};
-use golem_chain::fork::{ExecutionStatus, RevertReason, SimulatedOutcome, Simulation, StateChanges};
+use golem_chain::fork::{ExecutionStatus, NftChange, RevertReason, SimulatedOutcome, Simulation, StateChanges};
 use golem_chain::token::TokenId;
 
 /// Compares a simulation of the transactions from index `from` with the declaration. The returned [`SimulatedEffects`]
@@ -36,6 +37,10 @@ pub fn judge(
         let cage = |contract| proposal.legs.iter().any(|leg| leg.to == contract);
         simulation.changes.unreadable.retain(|silent| !cage(silent.contract));
     }
+    // The registries of agents have no allowances, and two of them no tokens, so they do not answer a token's queries
+    // either. Their calls are decoded, and the agents that move must be seen to move.
+    let registries = &around.registries;
+    simulation.changes.unreadable.retain(|silent| !registry_calls::is_called(proposal, registries, silent.contract));
     let judge = Judge { payload, from, simulation: &simulation, base_fee, around };
     let mut faults = Vec::new();
     judge.outcomes(&mut faults);
@@ -50,6 +55,7 @@ pub fn judge(
             judge.everything_else(one, &mut faults);
         }
         judge.approvals(&mut faults);
+        judge.agents(&mut faults);
         judge.inflows_of_others(&mut faults);
         judge.recipients(&paid, &mut faults);
     }
@@ -296,7 +302,11 @@ impl Judge<'_> {
         let found = self.changes().balances.iter().filter(|change| change.holder == one);
         let tokens: BTreeSet<TokenId> = declared
             .filter(|token| *token != TokenId::Native)
-            .chain(found.map(|change| TokenId::Erc20(change.token)))
+            .chain(
+                found
+                    .filter(|change| !self.counts_agents(change.token, one))
+                    .map(|change| TokenId::Erc20(change.token)),
+            )
             .collect();
         for token in tokens {
             self.check_bounds(one, token, faults);
@@ -409,8 +419,15 @@ impl Judge<'_> {
                 found,
             ));
         }
+        let mut is_registered = false;
         for change in &changes.nft_owners {
             if change.who.moved() && (change.who.before == one || change.who.after == one) {
+                // One registration creates one agent.
+                let is_new = change.who.before.is_zero();
+                if self.declares_agent(change) && !(is_new && is_registered) {
+                    is_registered |= is_new;
+                    continue;
+                }
                 let found = format!("{} {} goes to {}", change.collection, change.id, change.who.after);
                 faults.push(DeclarationFault::new(RuleName::Nft, "no single token (NFT) moves", found));
             }
@@ -431,7 +448,10 @@ impl Judge<'_> {
         let by_policy_cage = |at: Address| {
             self.payload.proposal().intent == ProposalIntent::PolicyCage && legs.iter().any(|leg| leg.to == at)
         };
-        let unexplained = changes.unexplained().filter(|write| write.concerns(one) && !by_policy_cage(write.account));
+        // A registry of agents stores what its calldata contains, which was decoded.
+        let by_registry = |at: Address| registry_calls::is_called(self.payload.proposal(), &self.around.registries, at);
+        let is_declared = |at: Address| by_policy_cage(at) || by_registry(at);
+        let unexplained = changes.unexplained().filter(|write| write.concerns(one) && !is_declared(write.account));
         for write in unexplained {
             let found = format!("{} writes slot {:#x}", write.account, write.slot);
             faults.push(DeclarationFault::new(
@@ -440,6 +460,33 @@ impl Judge<'_> {
                 found,
             ));
         }
+    }
+
+    /// Requires that the agent of a registration or a transfer is seen to move.
+    fn agents(&self, faults: &mut Vec<DeclarationFault>) {
+        let (proposal, registries) = (self.payload.proposal(), &self.around.registries);
+        let is_seen = self.changes().nft_owners.iter().any(|change| change.who.moved() && self.declares_agent(change));
+        if self.includes_main() && registry_calls::moves_an_agent(proposal, registries) && !is_seen {
+            faults.push(DeclarationFault::new(
+                RuleName::Nft,
+                "the agent goes to its declared owner",
+                "it does not move",
+            ));
+        }
+    }
+
+    /// Returns true if the calldata declares that a single token moves so.
+    fn declares_agent(&self, change: &NftChange) -> bool {
+        registry_calls::declares(self.payload.proposal(), &self.around.registries, change)
+    }
+
+    /// Returns true if the balance of `holder` in `collection` is the number of agents that it has by the calldata. The
+    /// agents themselves are checked one by one.
+    fn counts_agents(&self, collection: Address, holder: Address) -> bool {
+        let Some(balance) = self.changes().balance(collection, holder) else { return false };
+        let (proposal, registries) = (self.payload.proposal(), &self.around.registries);
+        let after = registry_calls::agents_after(proposal, registries, (collection, holder), balance.before);
+        after == Some(balance.after)
     }
 
     /// Bits of one word of Permit2's nonce bitmap that the payload's signatures use up.
@@ -464,6 +511,7 @@ impl Judge<'_> {
     /// Returns every balance of `holder` that moved, without gas.
     fn moves(&self, holder: Address) -> Vec<TokenMove> {
         let tokens = self.changes().balances.iter().filter(|change| change.holder == holder);
+        let tokens = tokens.filter(|change| !self.counts_agents(change.token, holder));
         let tokens = tokens.map(|change| TokenId::Erc20(change.token));
         let all: BTreeSet<TokenId> = std::iter::once(TokenId::Native).chain(tokens).collect();
         let moves = all.into_iter().filter_map(|token| self.moved(token, holder));

@@ -2,6 +2,7 @@
 //!
 //! Not here: fetching files. A `data:` URI contains the file itself and is parsed here.
 
+use alloy::primitives::{B256, keccak256};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -90,6 +91,43 @@ impl RegistrationFile {
     /// Returns the JSON serializer's error; no value of this type causes one.
     pub fn data_uri(&self) -> Result<String, serde_json::Error> {
         Ok(format!("{DATA_PREFIX}{}", STANDARD.encode(serde_json::to_vec(self)?)))
+    }
+}
+
+/// Feedback file for writing, with the names of `agent0-sdk`. Fields are serialized in this order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FeedbackFile {
+    /// Identifier of the identity registry, in the format of [`AgentRegistry`].
+    pub agent_registry: String,
+    /// Agent's token id in the registry, in decimal.
+    pub agent_id: String,
+    /// Author of the feedback, as `eip155:CHAIN:ADDRESS`.
+    pub client_address: String,
+    /// Time of the feedback, in UTC.
+    pub created_at: String,
+    /// Feedback value in units of 10^-`value_decimals`, in decimal.
+    pub value: String,
+    /// Number of decimals of the value.
+    pub value_decimals: u8,
+    /// First tag.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tag1: String,
+    /// Second tag.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tag2: String,
+    /// Review in words.
+    pub text: String,
+}
+
+impl FeedbackFile {
+    /// Encodes the file as a data URI; returns it with the hash of the file's bytes.
+    ///
+    /// # Errors
+    /// Returns the JSON serializer's error; no value of this type causes one.
+    pub fn data_uri(&self) -> Result<(String, B256), serde_json::Error> {
+        let bytes = serde_json::to_vec(self)?;
+        Ok((format!("{DATA_PREFIX}{}", STANDARD.encode(&bytes)), keccak256(&bytes)))
     }
 }
 

@@ -67,7 +67,7 @@ fn twenty() -> u32 {
 enum Protocol {
     /// Model Context Protocol.
     Mcp,
-    /// Agent2Agent.
+    /// Agent2Agent protocol.
     A2a,
     /// Open Agentic Schema Framework.
     Oasf,

@@ -58,7 +58,7 @@ pub struct Output {
     active: bool,
     /// Claims of the registration file.
     registration: AgentRegistration,
-    /// Claimed services.
+    /// Services that the registration file claims.
     services: Vec<AgentService>,
     /// Ratings in figures.
     engagement: EngagementStats,
@@ -97,7 +97,7 @@ struct AgentRegistration {
     did: Option<String>,
 }
 
-/// Claimed service.
+/// Service that the registration file claims.
 #[derive(Debug, Serialize, JsonSchema)]
 struct AgentService {
     /// Name of the protocol.

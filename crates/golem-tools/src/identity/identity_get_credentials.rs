@@ -15,6 +15,9 @@ use golem_protocols::erc8004::AgentId;
 /// Definition of the `identity_get_credentials` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetCredentials>();
 
+/// Timeout for finding the account's agent. The first reading of a network takes longer, and credentials do not need it.
+const OWN_AGENT_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(800);
+
 /// Parameters of `identity_get_credentials`; it has none.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -23,11 +26,11 @@ pub struct Params {}
 /// Result of `identity_get_credentials`. No field is ever a secret.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// First agent that the account owns or serves as a wallet; absent if it has none.
+    /// First agent that the account owns or serves as a wallet; absent if none was found in time.
     agent_id: Option<String>,
     /// API keys in the configuration.
     api_keys: Vec<ApiKeyInfo>,
-    /// Session keys.
+    /// Session keys that act for the agent.
     session_keys: Vec<SessionKeyInfo>,
 }
 
@@ -102,7 +105,8 @@ impl ReadTool for GetCredentials {
                 expires_at: key.expires_at.map(utc),
             })
             .collect();
-        let agent_id = own_agent(context).await?.map(|id| id.to_string());
+        let known = tokio::time::timeout(OWN_AGENT_TIMEOUT, own_agent(context)).await;
+        let agent_id = known.ok().flatten().map(|id| id.to_string());
         let keys = bardo_base::format::counted(u64::from(shared::count(api_keys.len())), "API key", "API keys");
         let explanation = format!("{keys}, no session keys. Values are never shown.");
         Ok(ToolReply::new(Output { agent_id, api_keys, session_keys: Vec::new() }, explanation))
@@ -111,14 +115,14 @@ impl ReadTool for GetCredentials {
 
 /// First agent that the account owns or serves as a wallet. A chain that cannot be read has none: the credentials do not
 /// depend on it.
-async fn own_agent(context: &CallContext) -> Result<Option<AgentId>, ToolError> {
-    let Ok(account) = context.world.account(None) else { return Ok(None) };
+async fn own_agent(context: &CallContext) -> Option<AgentId> {
+    let account = context.world.account(None).ok()?;
     for chain in shared::chains(context, None).unwrap_or_default() {
         let Ok(view) = chain.agents.read(chain).await else { continue };
         let mut agents = view.directory.agents();
         if let Some((number, _)) = agents.find(|(_, agent)| agent.owner == account || agent.wallet == Some(account)) {
-            return Ok(Some(AgentId { chain_id: chain.network().chain_id, number }));
+            return Some(AgentId { chain_id: chain.network().chain_id, number });
         }
     }
-    Ok(None)
+    None
 }

@@ -392,7 +392,10 @@ impl IndexState {
 }
 
 /// Newest block on which the endpoints agree.
-async fn newest(chain: &ConnectedChain) -> Result<BlockPoint, ToolError> {
+///
+/// # Errors
+/// `CHAIN_INCONSISTENT` without one, or the provider's error.
+pub(crate) async fn newest(chain: &ConnectedChain) -> Result<BlockPoint, ToolError> {
     block(chain, BlockId::latest()).await?.ok_or_else(|| {
         ToolError::new(ErrorCode::ChainInconsistent, format_args!("{} has no latest block", chain.network()))
     })

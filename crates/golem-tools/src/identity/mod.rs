@@ -7,8 +7,14 @@ pub mod identity_get_credentials;
 pub mod identity_get_reputation_summary;
 pub mod identity_get_tier;
 pub mod identity_get_validation_status;
+pub mod identity_register_agent;
+pub mod identity_submit_feedback;
+pub mod identity_transfer_ownership;
+pub mod identity_update_metadata;
+pub mod identity_verify_agent;
 pub(crate) mod index;
 mod shared;
+mod write;
 
 pub use index::AgentIndex;
 pub use shared::Credential;

@@ -114,7 +114,7 @@ pub(super) fn chains<'a>(context: &'a CallContext, named: Option<&str>) -> Resul
     Ok(with)
 }
 
-/// What the formulas say about an agent.
+/// Results of the formulas for an agent.
 pub(super) struct Evaluation {
     pub(super) reputation: Reputation,
     pub(super) feedback: Vec<AuditedFeedback>,
