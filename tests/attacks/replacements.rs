@@ -9,7 +9,7 @@ use alloy::primitives::{Address, B256, Bytes, TxKind, U256};
 use bardo::base::clock::SystemClock;
 use bardo::base::config::RpcUrl;
 use bardo::base::error::ErrorCode;
-use bardo::base::id::{CallId, GolemId};
+use bardo::base::id::CallId;
 use bardo::base::model::StopLevel;
 use bardo::chain::devnet::{MiningMode, server};
 use bardo::chain::network::{ChainPlan, NetworkKind};
@@ -206,22 +206,24 @@ async fn an_original_with_a_stored_cancellation_is_neither_sent_again_nor_outbid
 /// A cancellation or a speed-up changes what another Golem, or the operator, has decided.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_golem_replaces_no_transaction_of_another() {
-    let (world, _devnet, hash) = waiting(86).await;
+    let (world, _devnet, operators) = waiting(86).await;
+    let of = |golem: &str, proposal: Proposal| Proposal { golem_id: golem.parse().unwrap(), ..proposal };
     for intent in BOTH {
-        let own = world.replacing(hash, intent);
-        let other = Proposal { golem_id: "another".parse().unwrap(), ..own.clone() };
-        assert_eq!(assert_refused(&world, other, "another Golem").await, ErrorCode::TransactionNotOwn);
-        let operators = Proposal { golem_id: GolemId::operator(), ..own };
-        assert!(world.preview(operators).await.is_ok(), "{intent:?}");
+        let proposal = world.replacing(operators, intent);
+        assert!(proposal.golem_id.is_operator() && world.preview(proposal.clone()).await.is_ok(), "{intent:?}");
+        assert_eq!(assert_refused(&world, of("alpha", proposal), "the operator's").await, ErrorCode::TransactionNotOwn);
     }
-    // A row that no call of the ledger explains belongs to nobody.
+    let alphas = world.leave_waiting(of("alpha", world.approval(2 * HUNDRED))).await;
+    let proposal = world.replacing(alphas, ProposalIntent::CancelTransaction);
+    assert_eq!(assert_refused(&world, of("beta", proposal.clone()), "alpha's").await, ErrorCode::TransactionNotOwn);
+    assert!(world.preview(of("alpha", proposal.clone())).await.is_ok());
+    assert!(world.preview(proposal.clone()).await.is_ok(), "the operator may replace every one");
+    // A transaction that no call of the ledger explains belongs to no Golem.
     let cut = world.store.write(|transaction| {
         Ok::<_, StoreError>(transaction.execute("UPDATE safety_leg SET hash = randomblob(32)", [])?)
     });
-    assert_eq!(cut.await.unwrap(), 1);
-    let proposal = world.replacing(hash, ProposalIntent::CancelTransaction);
-    assert!(!proposal.golem_id.is_operator());
-    assert_eq!(assert_refused(&world, proposal, "without origin").await, ErrorCode::TransactionNotOwn);
+    assert_eq!(cut.await.unwrap(), 2);
+    assert_eq!(assert_refused(&world, of("alpha", proposal), "without origin").await, ErrorCode::TransactionNotOwn);
 }
 
 /// Under a stop, cancellations and refunds may be sped up, and nothing else.
