@@ -15,7 +15,7 @@ use bardo_runtime::data::DataFolder;
 use bardo_runtime::questions::second;
 use bardo_safety::custody::{KeyEntry, Keystore};
 use bardo_safety::second_approval::{SecondSignature, SecondStatement};
-use bardo_session::handle::{AddressedCommand, SessionCommand, SessionHandle, SessionNews};
+use bardo_session::handle::{AddressedCommand, SessionCommand, SessionHandle, SessionNews, SessionQuery};
 use bardo_session::questions::{Question, QuestionKey, SecondApprovalGiven, SecondApprovalRequest};
 
 /// Timeout for the session to list its decisions, and to take the approval.
@@ -80,17 +80,23 @@ fn open(question: &Question) -> Option<&SecondApprovalRequest> {
 
 /// Waits for the session's decisions, and returns the one that is meant.
 async fn wanted(session: &mut SessionHandle, named: Option<&str>) -> Result<Question, CommandFailure> {
+    // A session lists its decisions on arrival, before it answers anything; it lists none before the first one.
+    let query = SessionCommand::Look { ticket: 1, query: SessionQuery::AuditTail { most: 1 } };
+    let asked = AddressedCommand { golem_id: GolemId::operator(), command: query };
+    session.commands.send(asked).await.map_err(|_| "the session has ended")?;
     let questions = async {
+        let mut listed = None;
         loop {
             match session.news.recv().await {
-                Some(SessionNews::Questions(questions)) => return Some(questions),
+                Some(SessionNews::Questions(questions)) => listed = Some(questions),
+                Some(SessionNews::Found { .. }) | None => return listed,
                 Some(_) => {}
-                None => return None,
             }
         }
     };
-    // A session lists its decisions when the first one is made, so none arrives while there was none.
-    let questions = tokio::time::timeout(PATIENCE, questions).await.ok().flatten().unwrap_or_default();
+    let questions =
+        tokio::time::timeout(PATIENCE, questions).await.map_err(|_| "the session does not answer in time")?;
+    let questions = questions.unwrap_or_default();
     let waiting: Vec<&Question> = questions.iter().filter(|question| open(question).is_some()).collect();
     let matching: Vec<&&Question> =
         waiting.iter().filter(|question| named.is_none_or(|named| question.key.to_string() == named)).collect();

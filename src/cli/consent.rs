@@ -13,7 +13,7 @@ use bardo_base::text::SafeText;
 use bardo_runtime::labels::AddressNames;
 use bardo_runtime::questions::RequestContext;
 use bardo_runtime::questions::answering::queued_at;
-use bardo_safety::approval::{AnswerError, ApprovalQueue, OperatorAnswer, OperatorReply};
+use bardo_safety::approval::{AnswerError, ApprovalQueue, ApprovalRequest, OperatorAnswer, OperatorReply};
 use bardo_session::questions::sections::{DetailSection, raw, sections};
 use bardo_session::questions::{Confirmation, Question, QuestionKey};
 use golem_chain::network::Network;
@@ -26,13 +26,21 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// characters were typed.
 pub(super) async fn ask(queue: ApprovalQueue, networks: Vec<Network>, paper: bool, names: AddressNames) {
     let mut changes = queue.watch();
-    let mut asked = HashSet::new();
+    let (mut asked, mut announced) = (HashSet::new(), HashSet::new());
     loop {
         for question in queued_at(&queue, &networks, paper, |_| RequestContext {
             names: names.clone(),
             ..RequestContext::default()
         }) {
             let QuestionKey::Action(permit_id) = question.key else { continue };
+            if let Some(second) = question.second.as_ref().filter(|second| second.given.is_none()) {
+                // The prompt follows once the second operator has signed.
+                if announced.insert(permit_id) {
+                    let approvers = second.approvers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
+                    eprintln!("bardo: waiting for a second approval by {approvers}, with `bardo approve {permit_id}`");
+                }
+                continue;
+            }
             if !asked.insert(permit_id) {
                 continue;
             }
@@ -48,7 +56,9 @@ pub(super) async fn ask(queue: ApprovalQueue, networks: Vec<Network>, paper: boo
             }
         }
         // A request whose approval lacked its confirmation is still open.
-        if queue.pending().iter().any(|request| !asked.contains(&request.preview.permit.permit_id)) {
+        let askable = |request: &ApprovalRequest| request.preview.second.is_none() || request.second.is_some();
+        let open = |request: &ApprovalRequest| !asked.contains(&request.preview.permit.permit_id);
+        if queue.pending().iter().any(|request| askable(request) && open(request)) {
             continue;
         }
         if changes.changed().await.is_err() {

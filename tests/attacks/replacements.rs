@@ -1,15 +1,19 @@
 //! Replacement of waiting transactions: rows of the ledger that lie, proposals that are not what was signed, and
 //! endpoints that hide a receipt. The account signs nothing new, and nothing happens twice.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use alloy::consensus::{Transaction as _, TxEip1559};
 use alloy::primitives::{Address, B256, Bytes, TxKind, U256};
+use bardo::base::clock::SystemClock;
+use bardo::base::config::RpcUrl;
 use bardo::base::error::ErrorCode;
-use bardo::base::id::{CallId, GolemId};
+use bardo::base::id::CallId;
 use bardo::base::model::StopLevel;
-use bardo::chain::devnet::MiningMode;
-use bardo::chain::network::NetworkKind;
+use bardo::chain::devnet::{MiningMode, server};
+use bardo::chain::network::{ChainPlan, NetworkKind};
+use bardo::chain::provider::{ChainClient, ConnectRules};
 use bardo::chain::sender::{self, RecordError, SendState, SenderRules};
 use bardo::chain::signed::SignedTransaction;
 use bardo::safety::approval::Consent;
@@ -17,7 +21,9 @@ use bardo::safety::proposal::{Outflow, Proposal, ProposalIntent, ReplacedTx};
 use bardo::sandbox::Sandbox;
 use bardo::store::StoreError;
 
-use bardo_testkit::harness::{TestHarness, sandbox};
+use bardo_testkit::harness::{ASKED, TestHarness, sandbox};
+use bardo_testkit::lying_rpc::{Lie, LyingRpc};
+use serde_json::json;
 
 const HUNDRED: u64 = 100_000_000;
 const BOTH: [ProposalIntent; 2] = [ProposalIntent::SpeedUp, ProposalIntent::CancelTransaction];
@@ -200,22 +206,24 @@ async fn an_original_with_a_stored_cancellation_is_neither_sent_again_nor_outbid
 /// A cancellation or a speed-up changes what another Golem, or the operator, has decided.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_golem_replaces_no_transaction_of_another() {
-    let (world, _devnet, hash) = waiting(86).await;
+    let (world, _devnet, operators) = waiting(86).await;
+    let of = |golem: &str, proposal: Proposal| Proposal { golem_id: golem.parse().unwrap(), ..proposal };
     for intent in BOTH {
-        let own = world.replacing(hash, intent);
-        let other = Proposal { golem_id: "another".parse().unwrap(), ..own.clone() };
-        assert_eq!(assert_refused(&world, other, "another Golem").await, ErrorCode::TransactionNotOwn);
-        let operators = Proposal { golem_id: GolemId::operator(), ..own };
-        assert!(world.preview(operators).await.is_ok(), "{intent:?}");
+        let proposal = world.replacing(operators, intent);
+        assert!(proposal.golem_id.is_operator() && world.preview(proposal.clone()).await.is_ok(), "{intent:?}");
+        assert_eq!(assert_refused(&world, of("alpha", proposal), "the operator's").await, ErrorCode::TransactionNotOwn);
     }
-    // A row that no call of the ledger explains belongs to nobody.
+    let alphas = world.leave_waiting(of("alpha", world.approval(2 * HUNDRED))).await;
+    let proposal = world.replacing(alphas, ProposalIntent::CancelTransaction);
+    assert_eq!(assert_refused(&world, of("beta", proposal.clone()), "alpha's").await, ErrorCode::TransactionNotOwn);
+    assert!(world.preview(of("alpha", proposal.clone())).await.is_ok());
+    assert!(world.preview(proposal.clone()).await.is_ok(), "the operator may replace every one");
+    // A transaction that no call of the ledger explains belongs to no Golem.
     let cut = world.store.write(|transaction| {
         Ok::<_, StoreError>(transaction.execute("UPDATE safety_leg SET hash = randomblob(32)", [])?)
     });
-    assert_eq!(cut.await.unwrap(), 1);
-    let proposal = world.replacing(hash, ProposalIntent::CancelTransaction);
-    assert!(!proposal.golem_id.is_operator());
-    assert_eq!(assert_refused(&world, proposal, "without origin").await, ErrorCode::TransactionNotOwn);
+    assert_eq!(cut.await.unwrap(), 2);
+    assert_eq!(assert_refused(&world, of("alpha", proposal), "without origin").await, ErrorCode::TransactionNotOwn);
 }
 
 /// Under a stop, cancellations and refunds may be sped up, and nothing else.
@@ -241,4 +249,49 @@ async fn a_forged_link_makes_no_two_transactions_one_action() {
     assert_eq!((kin(hash), kin(cancellation)), (vec![hash], vec![cancellation]));
     // The original is still held back by its cancellation.
     assert_eq!(world.store.read(|connection| sender::sendable(connection, hash)).unwrap(), None);
+}
+
+/// One endpoint alone, which lies about the account's nonce or about the fees of the next block.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_that_lies_about_nonce_or_fees_moves_no_replacement_out_of_its_bounds() {
+    let (world, devnet, hash) = waiting(89).await;
+    let served = server::serve(devnet.chains()[0].devnet.clone(), 0).await.unwrap();
+    let original = world.stored()[0].clone();
+    let nonce_ahead: Lie = Box::new(|question, answer| {
+        if question["method"] == "eth_getTransactionCount" {
+            answer["result"] = json!("0xffff");
+        }
+    });
+    let dear: Lie = Box::new(|question, answer| match question["method"].as_str() {
+        Some("eth_feeHistory") => answer["result"]["baseFeePerGas"] = json!(["0x174876e80000", "0x174876e80000"]),
+        Some("eth_getBlockByNumber" | "eth_getBlockByHash") if answer["result"].is_object() => {
+            answer["result"]["baseFeePerGas"] = json!("0x174876e80000");
+        }
+        _ => {}
+    });
+    for (what, lie) in [("a nonce that is ahead", nonce_ahead), ("a base fee of 25,600 gwei", dear)] {
+        let proxy = LyingRpc::start(&served.url(), lie);
+        proxy.lie(false);
+        let network = world.client.network();
+        let plan = ChainPlan {
+            name: network.name.clone(),
+            network: Some(network.clone()),
+            chain_id: Some(network.chain_id),
+            endpoints: vec![RpcUrl::parse(&proxy.url()).unwrap()],
+        };
+        let client = ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap();
+        let pipeline = world.over_client(&client);
+        for intent in BOTH {
+            proxy.lie(false);
+            let previewed = pipeline.preview(world.replacing(hash, intent), world.wallet.clone(), ASKED).await;
+            let permit_id = previewed.unwrap().permit.permit_id;
+            proxy.lie(true);
+            let before = world.wallet.signatures.load(Ordering::SeqCst);
+            let refused = pipeline.commit(permit_id, Consent::Always).await.map(|_| ()).unwrap_err();
+            assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), before, "{what}, {intent:?}: {refused:?}");
+        }
+    }
+    let [record] = &world.stored()[..] else { panic!("{:?}", world.stored()) };
+    assert_eq!((record.hash(), record.fees()), (hash, original.fees()));
+    assert_eq!(world.included_allowance().await, U256::ZERO);
 }

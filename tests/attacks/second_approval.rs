@@ -403,20 +403,17 @@ async fn a_hostile_process_on_the_socket_gives_no_second_approval() {
         password: None,
     };
     first.send(once(&question)).await;
-    assert!(first.refusal().await.contains("a second approval is missing"));
+    first.refused("a second approval is missing").await;
     let approve = |signature: String| SessionCommand::ApproveSecond { key: question.key, signature, deadline: None };
     let statement = second::statement(&question, SystemClock.now_millis()).unwrap();
-    for (forged, why) in [
-        ("0x12".to_owned(), "not a signature"),
-        (signed(&statement, &key(4)).to_string(), "does not name"),
-        (hex::encode_prefixed([27; 65]), "not approved"),
-    ] {
+    for (forged, why) in
+        [("0x12".to_owned(), "not a signature"), (signed(&statement, &key(4)).to_string(), "does not name")]
+    {
         second.send(approve(forged)).await;
-        let refusal = second.refusal().await;
-        assert!(refusal.contains(why), "{refusal}");
+        second.refused(why).await;
     }
     second.send(once(&question)).await;
-    assert!(second.refusal().await.contains("read-only"));
+    second.refused("read-only").await;
     // A session that shows another action than it hashes is not signed for.
     let mut altered = question.clone();
     if let bardo::session::questions::RequestSubject::Action(action) = &mut altered.about

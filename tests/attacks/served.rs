@@ -130,13 +130,13 @@ impl Console {
         self.until(found).await
     }
 
-    /// Message of the next command that was not carried out.
-    pub async fn refusal(&mut self) -> String {
+    /// Waits for the message of a command that was not carried out, for this reason. Other consoles' messages come, too.
+    pub async fn refused(&mut self, why: &str) {
         let refused = |news| match news {
-            SessionNews::CommandResult { done: false, words } => Some(words.to_string()),
+            SessionNews::CommandResult { done: false, words } => words.as_str().contains(why).then_some(()),
             _ => None,
         };
-        self.until(refused).await
+        self.until(refused).await;
     }
 
     /// Next response of a call.

@@ -5,6 +5,10 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
+use alloy::dyn_abi::eip712::TypedData;
+use alloy::primitives::B256;
+use alloy_signer::SignerSync as _;
+use alloy_signer_local::PrivateKeySigner;
 use bardo::attach::wire::Rights;
 use bardo::attach::{Connection, Place};
 use bardo::base::fabric::EventKind;
@@ -15,7 +19,7 @@ use bardo::session::envelope::{CallStatus, ToolResponse};
 use bardo::session::handle::{
     AddressedCommand, QueryResult, SessionCommand as Order, SessionHandle, SessionInfo, SessionNews, SessionQuery,
 };
-use bardo::session::questions::{Confirmation, OperatorAnswer, Question, QuestionKey};
+use bardo::session::questions::{AnswerKind, Confirmation, OperatorAnswer, Question, QuestionKey};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tokio::time::timeout;
@@ -264,4 +268,48 @@ fn messages_of_the_connecting_program_are_cleaned() {
     let program = r"printf 'cannot \033]52;c;aGk=\007reach\r\n' >&2; exit 3";
     let (_, err, code) = run(bardo(home.path()).args(["attach", "--via", program]));
     assert!(code == 1 && err.contains("cannot \\u{1b}]52;c;aGk=\\u{7}reach\n") && !err.contains('\u{1b}'), "{err:?}");
+}
+
+/// The typed data that is printed is signed by another wallet, on another machine for all that the session knows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_operator_approves_with_another_wallet() {
+    let home = tempfile::tempdir().unwrap();
+    let wallet = PrivateKeySigner::from_bytes(&B256::repeat_byte(7)).unwrap();
+    let approver = wallet.address();
+    let policy = format!("preset = \"demo\"\n[second_approval]\nabove_usd = \"100\"\napprovers = [\"{approver}\"]\n");
+    std::fs::write(home.path().join("policy-devnet.toml"), policy).unwrap();
+    let served = Served::start(home);
+    let approve = |more: &[&str]| run(bardo(served.home.path()).arg("approve").args(more));
+    let (_, err, code) = approve(&[]);
+    assert!(code == 3 && err.contains("no decision of this session waits"), "{code}: {err}");
+    let mut console = served.attach(Rights::Operate).await;
+    console.ready().await;
+    console.send(swap(2, "0.1")).await;
+    let question = console.question().await;
+    let once = |question: &Question| question.answers.iter().find(|one| one.kind == AnswerKind::Once).cloned().unwrap();
+    assert!(once(&question).why_not.is_some(), "{question:?}");
+    let (_, err, code) = approve(&[]);
+    assert!(code == 3 && err.contains("no key in this data folder belongs to an approver"), "{code}: {err}");
+    let (out, err, code) = approve(&["--typed-data"]);
+    assert_eq!(code, 0, "{err}");
+    let typed: TypedData = serde_json::from_str(&out).unwrap();
+    let signed = |wallet: &PrivateKeySigner| {
+        let signature = wallet.sign_hash_sync(&typed.eip712_signing_hash().unwrap()).unwrap();
+        alloy::hex::encode_prefixed(signature.as_bytes())
+    };
+    let stranger = PrivateKeySigner::from_bytes(&B256::repeat_byte(8)).unwrap();
+    let (_, err, code) = approve(&["--signature", &signed(&stranger)]);
+    assert!(code == 3 && err.contains("does not name"), "{code}: {err}");
+    let (out, err, code) = approve(&["--signature", &signed(&wallet)]);
+    assert!(code == 0 && out.contains(&format!("approved by {approver}")), "{out}{err}");
+    let given = |news| match news {
+        SessionNews::Questions(open) => open.first().filter(|one| once(one).why_not.is_none()).cloned(),
+        _ => None,
+    };
+    let question = console.until(given).await;
+    let read = question.to_read.iter().map(|one| one.text.clone()).collect();
+    let confirmation = Confirmation { read, ..Confirmation::default() };
+    console.send(Order::Answer { key: question.key, answer: OperatorAnswer::Once, confirmation, password: None }).await;
+    let (ticket, response) = console.reply().await;
+    assert_eq!((ticket, response.status), (2, CallStatus::Success), "{response:#?}");
 }
