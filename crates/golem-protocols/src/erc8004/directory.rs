@@ -24,7 +24,7 @@ const MAX_URI_CHARS: usize = 2_048;
 /// Registries of one chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegistrySet {
-    /// Identity registry.
+    /// Identity registry, with its chain.
     pub identity: AgentRegistry,
     /// Address of the reputation registry.
     pub reputation: Address,
@@ -132,7 +132,7 @@ pub struct ValidatorResponse {
 /// An agent, as its events describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRecord {
-    /// Current owner.
+    /// Account that owns it now.
     pub owner: Address,
     /// Current wallet; `None` if it was unset.
     pub wallet: Option<Address>,
@@ -142,7 +142,7 @@ pub struct AgentRecord {
     pub transferred: Option<u64>,
     /// Address of the registration file, cleaned and cut.
     pub uri: SafeText,
-    /// Registration file.
+    /// Registration file at the last known address.
     pub file: AgentFile,
     /// Feedback in the order of the chain, revoked and related included.
     pub feedback: Vec<FeedbackRecord>,

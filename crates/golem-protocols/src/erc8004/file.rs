@@ -110,10 +110,10 @@ pub struct FeedbackFile {
     pub value: String,
     /// Number of decimals of the value.
     pub value_decimals: u8,
-    /// First tag.
+    /// First tag of the feedback; left out if empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tag1: String,
-    /// Second tag.
+    /// Second tag of the feedback; left out if empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tag2: String,
     /// Review in words.

@@ -85,7 +85,7 @@ pub struct Reputation {
     pub alpha: f64,
     /// Second parameter of the posterior: 1 plus the negative evidence.
     pub beta: f64,
-    /// Recent trend.
+    /// Change of the last 14 days.
     pub trend: Trend,
 }
 

@@ -67,7 +67,7 @@ fn twenty() -> u32 {
 enum Protocol {
     /// Model Context Protocol.
     Mcp,
-    /// Agent2Agent protocol.
+    /// Agent2Agent, by which agents delegate tasks to each other.
     A2a,
     /// Open Agentic Schema Framework.
     Oasf,
