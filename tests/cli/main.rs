@@ -35,6 +35,7 @@ mod kept;
 #[cfg(unix)]
 mod keys;
 #[cfg(unix)]
+mod month;
 #[cfg(unix)]
 mod paper;
 #[cfg(unix)]

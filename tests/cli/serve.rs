@@ -280,10 +280,10 @@ async fn a_second_operator_approves_with_another_wallet() {
     std::fs::write(home.path().join("policy-devnet.toml"), policy).unwrap();
     let served = Served::start(home);
     let approve = |more: &[&str]| run(bardo(served.home.path()).arg("approve").args(more));
-    let (_, err, code) = approve(&[]);
-    assert!(code == 3 && err.contains("no decision of this session waits"), "{code}: {err}");
     let mut console = served.attach(Rights::Operate).await;
     console.ready().await;
+    let (_, err, code) = approve(&[]);
+    assert!(code == 3 && err.contains("no decision of this session waits"), "{code}: {err}");
     console.send(swap(2, "0.1")).await;
     let question = console.question().await;
     let once = |question: &Question| question.answers.iter().find(|one| one.kind == AnswerKind::Once).cloned().unwrap();
