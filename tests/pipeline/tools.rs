@@ -22,7 +22,7 @@ struct Fixture {
     world: TestHarness,
     executor: Executor,
     events: std::sync::Mutex<Receiver>,
-    _phase: watch::Sender<Phase>,
+    phase: watch::Sender<Phase>,
     _folder: tempfile::TempDir,
 }
 
@@ -35,7 +35,7 @@ impl Fixture {
         let (acting, phase) = acting(&world, world.pipeline.clone(), ApprovalMode::Never);
         let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
         let executor = executor(catalog, seen(&world), fabric, Some(store), Some(acting));
-        Self { world, executor, events, _phase: phase, _folder: folder }
+        Self { world, executor, events, phase, _folder: folder }
     }
 
     async fn call(&self, tool: &str, params: Value) -> ToolResponse {
@@ -245,4 +245,44 @@ async fn bad_tokens_are_refused_with_a_plain_reason() {
         .ask(others(&fixture, "badFeeOnTransferToken"), Erc20::balanceOfCall { owner: fixture.world.account() })
         .await;
     assert_eq!(held, U256::ZERO);
+}
+
+/// Wrapping and unwrapping move the same holding unit for unit, count as nothing but gas, and pass in the phase that
+/// allows only closes; more than what is held does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_native_token_is_wrapped_and_unwrapped_unit_for_unit_in_any_phase() {
+    let fixture = Fixture::new(6).await;
+    let weth = fixture.world.weth.clone();
+    fixture.phase.send(Phase::Terminal).unwrap();
+    let half = U256::from(500_000_000_000_000_000_u64);
+    let (coin, held) = (fixture.coin().await, fixture.world.balance(&weth).await);
+    let response = fixture.call("wrap_native", json!({"amount": "0.5", "chain": "ethereum"})).await;
+    assert_eq!(response.status, CallStatus::Success, "{response:#?}");
+    let data = response.data.unwrap();
+    assert_eq!((&data["token_in"], &data["token_out"]), (&json!("ETH"), &json!("WETH")));
+    assert_eq!((amount(&data, "amount", 18), amount(&data, "received", 18)), (half, half));
+    assert_eq!(fixture.world.balance(&weth).await, held + half);
+    let gas = coin - fixture.coin().await - half;
+    assert!(!gas.is_zero() && gas < U256::from(1_000_000_000_000_000_u64), "{gas}");
+    // Half an ether is worth more than a thousand dollars; what counts against the limits is gas at its limit.
+    let hints = response.decision_hints.unwrap();
+    let counted: f64 = hints["counted_usd"].as_str().unwrap().parse().unwrap();
+    assert!(counted > 0.0 && counted < 10.0, "{counted}");
+
+    let data = fixture.data("unwrap_native", json!({"amount": "max", "chain": "ethereum"})).await;
+    assert_eq!(amount(&data, "received", 18), held + half);
+    assert_eq!(fixture.world.balance(&weth).await, U256::ZERO);
+    for (tool, params) in [
+        ("unwrap_native", json!({"amount": "1", "chain": "ethereum"})),
+        ("wrap_native", json!({"amount": "90000000", "chain": "ethereum"})),
+    ] {
+        let refused = fixture.call(tool, params).await;
+        assert_eq!(refused.error.as_ref().map(ToolError::code), Some(ErrorCode::InsufficientBalance), "{refused:#?}");
+    }
+    // The whole balance would leave nothing for gas.
+    let all = TokenAmount::ether(fixture.coin().await).to_string();
+    let stuck = fixture.call("wrap_native", json!({"amount": all, "chain": "ethereum"})).await;
+    assert_eq!(stuck.error.as_ref().map(ToolError::code), Some(ErrorCode::ValidationFailed), "{stuck:#?}");
+    let nothing = fixture.call("unwrap_native", json!({"amount": "max", "chain": "ethereum"})).await;
+    assert_eq!(nothing.error.as_ref().map(ToolError::code), Some(ErrorCode::ValidationFailed), "{nothing:#?}");
 }

@@ -85,6 +85,7 @@ pub mod typed;
 pub mod value;
 pub mod verdict;
 pub mod waiting_plan;
+pub mod wrapping;
 
 pub use account::{Account, AccountKind, PayloadContext, RevocationCause, SignError};
 pub use check_inputs::CheckInputs;

@@ -71,13 +71,15 @@ impl Proposal {
     }
 
     /// Amount that the operator can ask to reduce, in raw units, with its token: the input of a trade, and what a
-    /// transfer or a bridge order sends. `None` for a trade of a fixed output, and for actions without an amount.
+    /// transfer or a bridge order sends, or a wrapping takes. `None` for a trade of a fixed output, and for actions without an amount.
     pub fn reducible_amount(&self) -> Option<(&TokenInfo, U256)> {
         if let Some(trade) = &self.trade {
             return (!trade.exact_output).then_some((&trade.token_in, trade.amount_in));
         }
         match (self.intent, self.outflows.as_slice()) {
-            (ProposalIntent::Transfer | ProposalIntent::Bridge, [sent]) => Some((&sent.token, sent.amount)),
+            (ProposalIntent::Transfer | ProposalIntent::Bridge | ProposalIntent::Wrap, [sent]) => {
+                Some((&sent.token, sent.amount))
+            }
             _ => None,
         }
     }
@@ -135,6 +137,8 @@ pub enum ProposalIntent {
     SpeedUp,
     /// Transaction that only uses the nonce of a waiting one.
     CancelTransaction,
+    /// Exchange of the native token for its wrapped form, or back.
+    Wrap,
 }
 
 impl ProposalIntent {
@@ -153,6 +157,7 @@ impl ProposalIntent {
             Self::PolicyCage => "policy_cage",
             Self::SpeedUp => "speed_up",
             Self::CancelTransaction => "cancel_transaction",
+            Self::Wrap => "wrap",
         }
     }
 }

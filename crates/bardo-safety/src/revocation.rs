@@ -63,7 +63,8 @@ pub fn only_revokes(proposal: &Proposal, from: usize, around: &JudgeContext) -> 
         | ProposalIntent::PlaceOrder
         | ProposalIntent::Bridge
         | ProposalIntent::Identity
-        | ProposalIntent::PolicyCage => from > 0 && legs.iter().all(|leg| leg.purpose == LegPurpose::CleanUp),
+        | ProposalIntent::PolicyCage
+        | ProposalIntent::Wrap => from > 0 && legs.iter().all(|leg| leg.purpose == LegPurpose::CleanUp),
     };
     // A repetition of signed bytes is whatever they are; any other action is what its intent says.
     let repeats = proposal.intent == ProposalIntent::SpeedUp;

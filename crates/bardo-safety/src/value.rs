@@ -14,6 +14,7 @@ use alloy::primitives::{Address, U256, U512};
 use super::proposal::{AllowanceBound, AllowanceKind, Proposal, TradeFigures};
 use super::signing_payload::SigningPayload;
 use super::simulate::JudgeContext;
+use super::wrapping::only_wraps;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::token::{TokenId, TokenInfo};
@@ -28,9 +29,9 @@ const MAX_REASON: usize = 300;
 /// Dollar values of an action.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ActionValues {
-    /// Declared outflows, at the highest price.
+    /// Declared outflows, at the highest price; none for a wrapping of the native token, whose value stays.
     pub outflows: Vec<ValuedAmount>,
-    /// Least declared inflows to the account itself, at the lowest price.
+    /// Least declared inflows to the account itself, at the lowest price; none for a wrapping.
     pub inflows: Vec<ValuedAmount>,
     /// Amounts that the remaining allowances let others take, at the highest price. Amounts of signed orders are left
     /// out: each was counted with its order.
@@ -304,12 +305,18 @@ pub fn values(
             None
         }
     };
-    let outflows: Vec<ValuedAmount> =
-        proposal.outflows.iter().filter_map(|flow| keep(pricing.outgoing(flow.token.id, flow.amount))).collect();
+    // A wrapping moves no value: what leaves comes back in another form. Only its gas is spent.
+    let moves_value = only_wraps(proposal, spreads.wrapped).is_none();
+    let outflows: Vec<ValuedAmount> = proposal
+        .outflows
+        .iter()
+        .filter(|_| moves_value)
+        .filter_map(|flow| keep(pricing.outgoing(flow.token.id, flow.amount)))
+        .collect();
     let inflows: Vec<ValuedAmount> = proposal
         .inflows
         .iter()
-        .filter(|inflow| inflow.recipient == proposal.account)
+        .filter(|inflow| moves_value && inflow.recipient == proposal.account)
         .filter_map(|inflow| match (pricing.incoming(inflow.token.id, inflow.at_least), incoming) {
             (Err(_), UnpricedRule::Nothing) => None,
             (valued, UnpricedRule::Doubt | UnpricedRule::Nothing) => keep(valued),
@@ -340,9 +347,10 @@ pub fn values(
     }
     let spent = out.checked_add(left).and_then(|spent| spent.checked_add(gas)).map_err(UnknownValue::because)?;
     // These are optional: nothing depends on them if a source has no price.
-    let present = exchanged(payload, &Pricing { witnesses: ExchangePrices::Present, ..pricing }).ok();
-    let by_feed = exchanged(payload, &Pricing { witnesses: ExchangePrices::Feed, ..pricing }).ok();
-    let unquoted = exchanged(payload, &Pricing { trade: None, ..pricing }).ok();
+    let exchanged = |pricing: Pricing<'_>| exchanged(payload, &pricing).ok().filter(|_| moves_value);
+    let present = exchanged(Pricing { witnesses: ExchangePrices::Present, ..pricing });
+    let by_feed = exchanged(Pricing { witnesses: ExchangePrices::Feed, ..pricing });
+    let unquoted = exchanged(Pricing { trade: None, ..pricing });
     let (concerns, several_pools) = concerns(payload, spreads);
     let promised = |bound: &AllowanceBound| match bound.kind {
         AllowanceKind::Erc20 => (bound.token.id, around.promised_to(bound.token.id, bound.spender)),

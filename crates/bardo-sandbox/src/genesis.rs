@@ -87,7 +87,7 @@ pub struct GenesisPool {
     pub dollars: u64,
 }
 
-/// A V4 pool on a chain. It is no contract: the pool manager holds it under its id.
+/// A V4 pool on a chain. The pool manager holds it under its id, without a contract of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct V4GenesisPool {
     /// Currencies, fee, tick spacing and hook.

@@ -164,10 +164,10 @@ pub enum PoolHook {
 }
 
 impl PoolHook {
-    /// All hooks.
+    /// The hooks of the devnet, each deployed on both chains.
     pub const ALL: [Self; 2] = [Self::SwapCount, Self::SwapTax];
 
-    /// Bundled contract.
+    /// Contract of the bundle that implements the hook.
     pub const fn contract(self) -> BundledContract {
         match self {
             Self::SwapCount => BundledContract::SwapCountHook,

@@ -38,6 +38,7 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &data::get_chain_status::TOOL_DEF,
     &data::get_pool_info::TOOL_DEF,
     &data::get_token_price::TOOL_DEF,
+    &data::get_transaction::TOOL_DEF,
     &data::search_tokens::TOOL_DEF,
     &identity::identity_discover_agents::TOOL_DEF,
     &identity::identity_evaluate_agent_trust::TOOL_DEF,
@@ -64,7 +65,10 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &trading::uniswap_submit_cross_chain_intent::TOOL_DEF,
     &trading::uniswap_submit_uniswapx_order::TOOL_DEF,
     &trading::uniswapx_cancel_order::TOOL_DEF,
+    &trading::unwrap_native::TOOL_DEF,
+    &trading::wrap_native::TOOL_DEF,
     &wallet::cancel_transaction::TOOL_DEF,
+    &wallet::get_allowances::TOOL_DEF,
     &wallet::speed_up_transaction::TOOL_DEF,
     &wallet::wallet_transfer_token::TOOL_DEF,
 ];

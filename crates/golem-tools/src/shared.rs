@@ -1,18 +1,20 @@
 //! Shared parts of the write tools: checks, parameter errors, the outcome of a plan without a trade, and explorer URLs.
 
 use alloy::eips::BlockNumberOrTag;
-use alloy::primitives::{B256, U256};
+use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
 
 use crate::engine::{CallContext, ConnectedChain};
+use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::format::grouped;
 use bardo_base::model::Check;
 use bardo_base::units::TokenAmount;
 use bardo_safety::pipeline::{CommitOutcome, CommitState};
+use golem_chain::multicall::CallBatch;
 use golem_chain::network::Network;
 use golem_chain::provider::ProviderError;
-use golem_chain::token::TokenInfo;
+use golem_chain::token::{TokenId, TokenInfo};
 
 /// Checks for a write that does not trade.
 pub(super) const CHECKS: &[Check] = &[
@@ -105,6 +107,25 @@ pub(super) fn insufficient(token: &TokenInfo, [needed, held, promised]: [U256; 3
         .detail("needed", needed.to_string())
         .detail("held", held.to_string())
         .detail("promised", promised.to_string()))
+}
+
+/// Returns the balance of an account, in raw units.
+///
+/// # Errors
+/// `TOKEN_INVALID` if the token does not answer, and the errors of the chain.
+pub(super) async fn balance(chain: &ConnectedChain, account: Address, token: &TokenInfo) -> Result<U256, ToolError> {
+    let TokenId::Erc20(contract) = token.id else {
+        return chain.native_balance(account).await;
+    };
+    let mut calls = CallBatch::default();
+    let balance = calls.push(contract, &Erc20::balanceOfCall { owner: account });
+    let answers = chain.ask(calls).await?;
+    balance.take(&answers).ok_or_else(|| {
+        ToolError::new(
+            ErrorCode::TokenInvalid,
+            format_args!("the contract at {contract} does not respond to balanceOf"),
+        )
+    })
 }
 
 /// Returns the timestamp of a chain's latest block, in seconds since the Unix epoch.

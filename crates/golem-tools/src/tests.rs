@@ -178,6 +178,9 @@ async fn every_example_works_on_the_devnet() {
         if entry.def.meta.name == "uniswap_get_uniswapx_order_status" {
             // The parameters are valid, but no order service is connected.
             assert_eq!(response.error.unwrap().code(), ErrorCode::ChainUnsupported);
+        } else if entry.def.meta.name == "get_transaction" {
+            // The devnet has no transaction with a hash of zeros.
+            assert_eq!(response.error.unwrap().code(), ErrorCode::ValidationFailed);
         } else if entry.def.meta.name == "check_safety_status" {
             // Without a ledger the spent amounts are unknown, and the tool must not invent them.
             assert_eq!(response.error.unwrap().code(), ErrorCode::StoreUnavailable);
@@ -771,4 +774,101 @@ async fn a_json_number_is_an_amount_with_exactly_the_digits_that_were_sent() {
     assert_eq!(lossy.error.unwrap().code(), ErrorCode::ValidationFailed);
     let negative = harness.code("uniswap_get_quote", quote(json!(-1))).await;
     assert_eq!(negative, (CallStatus::Error, ErrorCode::ValidationFailed));
+}
+
+/// Every allowance that logs name is read from the state: the token's own, Permit2's, and none that was used up, has
+/// expired, or is claimed by the log of a contract that is not a token.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn allowances_are_found_in_logs_and_read_from_the_state() {
+    let harness = harness(Some(8));
+    let (usdc, dai, weth) = (harness.token("USDC"), harness.token("DAI"), harness.token("WETH"));
+    let permit2 = harness.ethereum().contract(KnownContract::Permit2).unwrap();
+    let router = harness.ethereum().contract(KnownContract::UniversalRouter).unwrap();
+    let stranger = Address::repeat_byte(0x5f);
+    let owner = SANDBOX.accounts()[8];
+    let mint = |value: u64| bardo_abi::erc20::OpenMint::mintCall { to: owner, value: U256::from(value) };
+    harness.send(8, usdc, mint(70_000_000)).await;
+    let approve = |spender, value| Erc20::approveCall { spender, value };
+    harness.send(8, usdc, approve(permit2, U256::MAX)).await;
+    harness.send(8, usdc, approve(stranger, U256::from(30_000_000))).await;
+    harness.send(8, dai, approve(stranger, U256::from(5))).await;
+    harness.send(8, weth, approve(stranger, U256::from(9))).await;
+    harness.send(8, weth, approve(stranger, U256::ZERO)).await;
+    let allow = |token, spender, amount: u64, expiration: u64| {
+        let (amount, expiration) = (U160::from(amount), U48::from(expiration));
+        Permit2::approveCall { token, spender, amount, expiration }
+    };
+    let never = (1 << 48) - 1;
+    harness.send(8, permit2, allow(usdc, router, 20_000_000, never)).await;
+    // Permit2 stores the block's own time for an expiry of zero; it is over with that block.
+    harness.send(8, permit2, allow(usdc, stranger, 20_000_000, 1)).await;
+
+    let data = harness.data("get_allowances", json!({"chain": "ethereum"})).await;
+    assert_eq!((&data["complete"], &data["searched_from_block"]), (&json!(true), &json!(0)));
+    let rows: Vec<_> = data["allowances"].as_array().unwrap().iter().collect();
+    let row = |token: &str, spender: Address, kept_by: &str| {
+        let (spender, is) = (spender.to_string(), |row: &&&Value, key: &str, value: &str| row[key] == value);
+        rows.iter().find(|row| is(row, "token", token) && is(row, "spender", &spender) && is(row, "kept_by", kept_by))
+    };
+    assert_eq!(rows.len(), 4, "{rows:#?}");
+    let whole = row("USDC", permit2, "token").unwrap();
+    assert_eq!(
+        (&whole["unlimited"], &whole["at_risk"], &whole["spender_label"]),
+        (&json!(true), &json!("70"), &json!("Permit2"))
+    );
+    let part = row("USDC", stranger, "token").unwrap();
+    assert_eq!(
+        (&part["allowance"], &part["at_risk"], &part["spender_label"]),
+        (&json!("30"), &json!("30"), &Value::Null)
+    );
+    let inside = row("USDC", router, "permit2").unwrap();
+    assert_eq!((&inside["at_risk"], &inside["expires_at"]), (&json!("20"), &json!(never)));
+    // Nothing is held, so nothing is at risk, and the allowance is still listed.
+    let empty = row("DAI", stranger, "token").unwrap();
+    assert_eq!((&empty["at_risk"], &empty["allowance"]), (&json!("0"), &json!("0.000000000000000005")));
+    // All three USDC allowances together can take no more than the 70 USDC that are held, at the feed's price.
+    let price = harness.data("get_token_price", json!({"token": "USDC", "chain": "ethereum"})).await;
+    let usd = |value: &Value| value.as_str().unwrap().parse::<f64>().unwrap();
+    let expected = usd(&price["price_usd"]) * 70.0;
+    assert!((usd(&data["value_at_risk_usd"]) - expected).abs() < 0.001, "{data:#?}");
+
+    let late = harness.code("get_allowances", json!({"chain": "ethereum", "from_block": 9_000_000})).await;
+    assert_eq!(late, (CallStatus::Error, ErrorCode::ValidationFailed));
+}
+
+/// A transaction's balances, calls, events and cost equal the chain's own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_is_decoded_with_its_calls_balances_and_cost() {
+    let harness = harness(Some(9));
+    let (usdc, to) = (harness.token("USDC"), Address::repeat_byte(0x61));
+    let owner = SANDBOX.accounts()[9];
+    harness.send(9, usdc, bardo_abi::erc20::OpenMint::mintCall { to: owner, value: U256::from(5_000_000) }).await;
+    let provider = harness.ethereum().client.provider();
+    let before = provider.get_balance(owner).await.unwrap();
+    harness.send(9, usdc, Erc20::transferCall { to, value: U256::from(1_250_000) }).await;
+    let paid = before - provider.get_balance(owner).await.unwrap();
+    let block = provider.get_block_number().await.unwrap();
+    let logs = provider
+        .get_logs(&alloy::rpc::types::Filter::new().from_block(0).to_block(block).address(usdc).topic2(to.into_word()))
+        .await
+        .unwrap();
+    let hash = logs[0].transaction_hash.unwrap();
+
+    let data = harness.data("get_transaction", json!({"tx_hash": hash.to_string(), "chain": "ethereum"})).await;
+    assert_eq!((&data["status"], &data["traced"], &data["complete"]), (&json!("success"), &json!(true), &json!(true)));
+    assert_eq!((&data["from"], &data["to_label"]), (&json!(owner.to_string()), &json!("USDC")));
+    assert_eq!(data["function"], "transfer(address,uint256)");
+    let moved: Vec<_> = data["balances"].as_array().unwrap().iter().collect();
+    let row = |account: Address, change: &str| json!({"account": account.to_string(), "account_label": null, "token": "USDC", "change": change});
+    assert_eq!(moved, [&row(owner, "-1.25"), &row(to, "+1.25")]);
+    assert_eq!(data["events"][0]["event"], "Transfer(address,address,uint256)");
+    assert_eq!(data["events"][0]["fields"]["value"], "1250000");
+    let calls = data["calls"].as_array().unwrap();
+    assert_eq!((calls.len(), &calls[0]["function"], &calls[0]["depth"]), (1, &data["function"], &json!(0)));
+    // The account's balance fell by exactly the cost, which is nothing but gas.
+    let cost = bardo_base::units::TokenAmount::parse(data["cost"].as_str().unwrap(), 18).unwrap();
+    assert_eq!(cost.raw(), paid);
+
+    let unknown = json!({"tx_hash": format!("0x{}", "11".repeat(32)), "chain": "ethereum"});
+    assert_eq!(harness.code("get_transaction", unknown).await, (CallStatus::Error, ErrorCode::ValidationFailed));
 }

@@ -4,6 +4,7 @@ use alloy::primitives::U256;
 
 use super::{JudgeContext, TokenMove};
 use crate::proposal::{Proposal, ProposalIntent};
+use crate::wrapping::only_wraps;
 use bardo_base::model::ActionClass;
 use golem_chain::token::TokenId;
 
@@ -65,6 +66,7 @@ pub(super) fn classify(
 /// | declared | class |
 /// |---|---|
 /// | a revocation, cancellation or refund by its calldata; by its intent alone | read-only; new position |
+/// | a wrapping of the native token, or its reverse, by its calldata; by its intent alone | read-only; new position |
 /// | an allowance, a transfer, a change of identity or of PolicyCage rules | new position |
 /// | a risky token for stablecoins or ETH, or ETH for stablecoins, received by the account | close |
 /// | anything for a risky token, or stablecoins for ETH | increase |
@@ -73,6 +75,7 @@ pub(super) fn classify(
 pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &JudgeContext) -> ActionClass {
     match proposal.intent {
         _ if revokes => ActionClass::ReadOnly,
+        ProposalIntent::Wrap if only_wraps(proposal, around.wrapped).is_some() => ActionClass::ReadOnly,
         ProposalIntent::Approve
         | ProposalIntent::Transfer
         | ProposalIntent::Identity
@@ -81,7 +84,8 @@ pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &JudgeC
         | ProposalIntent::CancelOrder
         | ProposalIntent::Refund
         | ProposalIntent::SpeedUp
-        | ProposalIntent::CancelTransaction => ActionClass::NewPosition,
+        | ProposalIntent::CancelTransaction
+        | ProposalIntent::Wrap => ActionClass::NewPosition,
         ProposalIntent::Bridge if proposal.order.as_ref().is_some_and(|order| order.arrival.is_some()) => {
             ActionClass::Rebalance
         }

@@ -16,6 +16,7 @@ use crate::registry_calls;
 use crate::revocation;
 use crate::signing_payload::{PayloadLeg, SigningPayload};
 use crate::typed::TypedMessage;
+use crate::wrapping::only_wraps;
 use bardo_abi::permit2::Permit2;
 use bardo_base::model::{ActionClass, RuleName};
 use golem_chain::fork::{ExecutionStatus, NftChange, RevertReason, SimulatedOutcome, Simulation, StateChanges};
@@ -556,6 +557,16 @@ impl Judge<'_> {
         }
     }
 
+    /// Returns true if the action only wraps or unwraps the native token, and the simulation moved exactly its amount.
+    fn wraps(&self, lost: &[&TokenMove], gained: &[&TokenMove]) -> bool {
+        let (Some(found), [out], [into]) = (only_wraps(self.payload.proposal(), self.around.wrapped), lost, gained)
+        else {
+            return false;
+        };
+        (out.token, out.before.saturating_sub(out.after)) == (found.given, found.amount)
+            && (into.token, into.after.saturating_sub(into.before)) == (found.received, found.amount)
+    }
+
     /// Returns the class, and whether the action is an exit and whether it only revokes. Calldata and intent bound all
     /// three: data from an endpoint can make an action stricter, never looser.
     fn class(&self, moves: &[TokenMove]) -> (ActionClass, bool, bool) {
@@ -566,6 +577,8 @@ impl Judge<'_> {
         let class = match self.payload.proposal().intent {
             // The outflow arrives on another chain; its value is checked like a trade's.
             ProposalIntent::Bridge if arrives && gained.is_empty() && !more_allowed => ActionClass::Rebalance,
+            // The same holding in another form, unit for unit.
+            ProposalIntent::Wrap if self.wraps(&lost, &gained) && !more_allowed => ActionClass::ReadOnly,
             ProposalIntent::Swap
             | ProposalIntent::Approve
             | ProposalIntent::Revoke
@@ -577,7 +590,8 @@ impl Judge<'_> {
             | ProposalIntent::Identity
             | ProposalIntent::PolicyCage
             | ProposalIntent::SpeedUp
-            | ProposalIntent::CancelTransaction => classify(&lost, &gained, more_allowed, self.around),
+            | ProposalIntent::CancelTransaction
+            | ProposalIntent::Wrap => classify(&lost, &gained, more_allowed, self.around),
         };
         let revokes = revocation::only_revokes(self.payload.proposal(), self.from, self.around);
         let declared = declared_class(self.payload.proposal(), revokes, self.around);

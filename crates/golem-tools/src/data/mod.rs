@@ -1,7 +1,8 @@
-//! Data tools: chain status, tokens, balances, pools and prices.
+//! Data tools: chain status, tokens, balances, pools, prices and transactions.
 
 pub mod get_balances;
 pub mod get_chain_status;
 pub mod get_pool_info;
 pub mod get_token_price;
+pub mod get_transaction;
 pub mod search_tokens;

@@ -11,3 +11,6 @@ pub mod uniswap_get_uniswapx_order_status;
 pub mod uniswap_submit_cross_chain_intent;
 pub mod uniswap_submit_uniswapx_order;
 pub mod uniswapx_cancel_order;
+pub mod unwrap_native;
+pub mod wrap_native;
+mod wrapping;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::engine::{CallContext, ConnectedChain, ToolDef, ToolReply, WriteTool, address};
-use crate::shared::{CHECKS, PlanReceipt, insufficient, invalid};
+use crate::shared::{CHECKS, PlanReceipt, balance, insufficient, invalid};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::TxState;
@@ -20,7 +20,6 @@ use bardo_base::units::TokenAmount;
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::{Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent};
 use golem_chain::fork::{BalanceDelta, ExecutionStatus, Fork, ForkCall, ForkSource, NextBlock, SimulationOptions};
-use golem_chain::multicall::CallBatch;
 use golem_chain::token::{TokenId, TokenInfo};
 
 /// Definition of the `wallet_transfer_token` tool.
@@ -245,21 +244,6 @@ fn recipient(chain: &ConnectedChain, account: Address, text: &str) -> Result<Add
         format!("this is {name}, a contract that does not return tokens sent to it")
     };
     Err(invalid("recipient", &what))
-}
-
-async fn balance(chain: &ConnectedChain, account: Address, token: &TokenInfo) -> Result<U256, ToolError> {
-    let TokenId::Erc20(contract) = token.id else {
-        return chain.native_balance(account).await;
-    };
-    let mut calls = CallBatch::default();
-    let balance = calls.push(contract, &Erc20::balanceOfCall { owner: account });
-    let answers = chain.ask(calls).await?;
-    balance.take(&answers).ok_or_else(|| {
-        ToolError::new(
-            ErrorCode::TokenInvalid,
-            format_args!("the contract at {contract} does not respond to balanceOf"),
-        )
-    })
 }
 
 /// Parses the amount into raw units.

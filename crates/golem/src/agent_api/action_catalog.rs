@@ -37,6 +37,8 @@ pub const ACTION_KINDS: &[ActionKind] = &[
     kind("refund-bridge", &[], "intent_refund"),
     kind("approve", &[], "token_approve"),
     kind("revoke", &[], "token_revoke"),
+    kind("wrap", &[], "wrap_native"),
+    kind("unwrap", &[], "unwrap_native"),
     kind("limit-order", &["uniswap_get_quote"], "uniswap_place_limit_order"),
     kind("recurring-buy", &["uniswap_get_quote"], "uniswap_schedule_swaps"),
     // Wallet and session.
@@ -95,6 +97,8 @@ pub const QUERIES: &[QueryKind] = &[
     query("chain", "get_chain_status"),
     query("quote", "uniswap_get_quote"),
     query("allowance", "uniswap_check_allowance"),
+    query("allowances", "get_allowances"),
+    query("transaction", "get_transaction"),
     query("order", "uniswap_get_uniswapx_order_status"),
     query("mev-risk", "intel_assess_mev_risk"),
     query("simulation", "simulate_transaction"),

@@ -174,7 +174,8 @@ impl Judge<'_> {
             | ProposalIntent::Identity
             | ProposalIntent::PolicyCage
             | ProposalIntent::SpeedUp
-            | ProposalIntent::CancelTransaction => return,
+            | ProposalIntent::CancelTransaction
+            | ProposalIntent::Wrap => return,
         };
         let calls = proposal.legs.iter().skip(self.from).filter(|leg| Some(leg.to) != self.around.permit2);
         let calls = calls.filter_map(|leg| Some((leg.to, Erc20::approveCall::abi_decode(&leg.data).ok()?)));
