@@ -486,6 +486,12 @@ CREATE TABLE shared_console (
     session TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 INSERT INTO store_migrations VALUES ('questions', 4, x'af2866e5fdb0f1f0747ee2d81929ca060fc67453c38431e365e4cc37aaf30df3');
+CREATE TABLE shared_second (
+    permit_id TEXT NOT NULL REFERENCES shared_question (permit_id) ON DELETE CASCADE,
+    signature TEXT NOT NULL,
+    PRIMARY KEY (permit_id, signature)
+) STRICT, WITHOUT ROWID;
+INSERT INTO store_migrations VALUES ('questions', 5, x'b688d0b8616a92144d45cc7aafb0735c6784bee28f86eb366ae6c82ca7a7e68b');
 INSERT INTO runtime_ledger VALUES ('real-fixture');
 INSERT INTO runtime_genesis VALUES (11155111, x'25a5cc106eea7138acab33231d7160d69cb777ee0c2c553fcddf5138993e6dd9');
 INSERT INTO ledger_clock VALUES (1, 1700000000000);
