@@ -42,7 +42,7 @@ fn by_keys_alone_a_swap_is_quoted_and_made_and_the_portfolio_changes_by_what_its
     // Past chain and deadline to the route: without an auction, so that it is done at once.
     pty.type_keys("\t\t\t ");
     pty.until("through pools", |screen| {
-        screen.contents().lines().any(|line| line.contains("prefer uniswapx") && line.contains(" no▏"))
+        screen.contents().lines().any(|line| line.contains("prefer auction") && line.contains(" no▏"))
     });
     pty.type_keys("\r");
     pty.until_shown("gets at least");

@@ -1,6 +1,9 @@
 //! Uniswap V4: pool manager, position manager, state view and quoter; and the contract with which the devnet's market
 //! trades.
 
+// The number of arguments is given by the contracts.
+#![allow(clippy::too_many_arguments)]
+
 alloy::sol! {
     /// Pool, identified by the keccak-256 hash of its ABI encoding. The zero address as `currency0` is the native
     /// token. Fees are in hundredths of a basis point; 0x800000 stands for a fee that the hook sets.

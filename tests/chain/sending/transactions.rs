@@ -148,8 +148,8 @@ async fn a_replaced_transaction_that_is_mined_after_all_counts() {
     sender.send(kept).await.unwrap();
     let raw = sender.record(old).unwrap().signed;
     let cap = TxFees { max_fee_per_gas: 50 * GWEI, max_priority_fee_per_gas: 5 * GWEI };
-    let TxReplacement { fees, .. } = sender.cancel(old, cap).await.unwrap();
-    let kept = sender.store_replacement(old, world.sign_as(&world.key, 0, U256::ZERO, fees)).await.unwrap();
+    let TxReplacement { fees, value, .. } = sender.outbid(old, cap).await.unwrap();
+    let kept = sender.store_replacement(old, world.sign_as(&world.key, 0, value, fees)).await.unwrap();
     let new = kept.hash();
     sender.send(kept).await.unwrap();
     // The block's producer had only seen the first.

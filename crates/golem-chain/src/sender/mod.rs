@@ -405,22 +405,6 @@ impl TxSender {
         })
     }
 
-    /// Prepares the cancellation of a waiting transaction: its nonce is used for a transfer of 0 wei to the sender
-    /// itself.
-    ///
-    /// # Errors
-    /// As [`Self::outbid`].
-    pub async fn cancel(&self, hash: B256, cap: TxFees) -> Result<TxReplacement, SenderError> {
-        let instead = self.outbid(hash, cap).await?;
-        Ok(TxReplacement {
-            to: Some(instead.from),
-            value: U256::ZERO,
-            data: Bytes::new(),
-            gas_limit: cancellation_gas(self.chain_id()),
-            ..instead
-        })
-    }
-
     fn waiting(&self, hash: B256) -> Result<TxRecord, SenderError> {
         match self.0.store.read(|connection| record::sendable(connection, hash))? {
             Some(record) => Ok(record),

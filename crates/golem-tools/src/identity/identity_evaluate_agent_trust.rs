@@ -101,13 +101,14 @@ impl ReadTool for EvaluateAgentTrust {
         context.step("Loading validation");
         let trust = evaluation.trust;
         context.step("Computing trust score");
-        let explanation = match trust.score {
-            ..=THRIVING_SCORE => format!("Trust {} of 100: not enough for dealings of high value.", trust.score),
-            ..=CAUTIOUS_SCORE => {
-                format!("Trust {} of 100: enough for dealings of high value while thriving.", trust.score)
-            }
-            _ => format!("Trust {} of 100: enough for dealings of high value.", trust.score),
+        let (recommendation, words) = if trust.score <= THRIVING_SCORE {
+            ("low_value", "not enough for dealings of high value")
+        } else if trust.score <= CAUTIOUS_SCORE {
+            ("while_thriving", "enough for dealings of high value while thriving")
+        } else {
+            ("high_value", "enough for dealings of high value")
         };
+        let explanation = format!("Trust {} of 100: {words}.", trust.score);
         let output = Output {
             trust_score: trust.score,
             breakdown: TrustBreakdown {
@@ -117,11 +118,7 @@ impl ReadTool for EvaluateAgentTrust {
             },
             confidence: trust.confidence,
             flags: trust.flags.into_iter().map(TrustFlag::as_str).collect(),
-            recommendation: match trust.score {
-                ..=THRIVING_SCORE => "low_value",
-                ..=CAUTIOUS_SCORE => "while_thriving",
-                _ => "high_value",
-            },
+            recommendation,
         };
         Ok(ToolReply::new(output, explanation))
     }
