@@ -307,7 +307,7 @@ impl GuardedLedger {
         let approver = key(1).address();
         let guarded =
             format!("preset = \"demo\"\n[second_approval]\nabove_usd = \"500\"\napprovers = [\"{approver}\"]\n");
-        Self { folder: tempfile::tempdir().unwrap(), guarded, weaker: "preset = \"demo\"\nmax_gas_usd = \"50\"\n" }
+        Self { folder: tempfile::tempdir().unwrap(), guarded, weaker: "preset = \"demo\"\nmax_gas_usd = \"5000\"\n" }
     }
 
     /// Starts a process on the ledger, with a policy file of this name and text.

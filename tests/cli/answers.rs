@@ -82,6 +82,15 @@ fn named(value: &Value, schema: &Value, at: &str) {
     }
 }
 
+/// Hash of the newest transaction on the devnet's first chain.
+fn newest_transaction(fixture: &Fixture) -> Value {
+    let newest = fixture.ask("eth_blockNumber", json!([]));
+    let newest = u64::from_str_radix(newest.as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
+    let of = |number: u64| fixture.ask("eth_getBlockByNumber", json!([format!("{number:#x}"), false]));
+    let mut hashes = (0..=newest).rev().filter_map(|number| of(number)["transactions"].get(0).cloned());
+    hashes.next().unwrap()
+}
+
 #[test]
 fn every_read_answers_what_its_schema_says() {
     let fixture = Fixture::new();
@@ -96,6 +105,7 @@ fn every_read_answers_what_its_schema_says() {
         let name = tool["name"].as_str().unwrap();
         let params = match name {
             "uniswap_get_uniswapx_order_status" => json!({"order_hash": hash}),
+            "get_transaction" => json!({"tx_hash": newest_transaction(&fixture), "chain": "ethereum"}),
             _ => tool["example"].clone(),
         };
         let (envelope, code) = fixture.call(name, &params, &[]);
@@ -104,7 +114,7 @@ fn every_read_answers_what_its_schema_says() {
         named(&envelope["data"], &tool["output_schema"], name);
         asked.insert(name);
     }
-    assert_eq!(asked.len(), 11, "{asked:?}");
+    assert_eq!(asked.len(), 20, "{asked:?}");
     for name in ["check_safety_status", "uniswap_get_quote", "simulate_transaction"] {
         assert!(asked.contains(name), "{name}");
     }

@@ -571,7 +571,8 @@ fn an_unlimited_allowance_needs_the_second_operator_whatever_the_account_holds()
                   approvers = [\"0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf\"]\n";
     std::fs::write(home.path().join("policy-devnet.toml"), policy).unwrap();
     let approve = |amount: &str| {
-        let params = json!({"token": "USDC", "amount": amount, "chain": "ethereum"}).to_string();
+        // The account holds none of it.
+        let params = json!({"token": "UNI", "amount": amount, "chain": "ethereum"}).to_string();
         call(home.path(), &["--approve", "always", "token_approve", &params])
     };
     let (answer, exit) = approve("10");

@@ -49,14 +49,14 @@ fn another_bardo_learns_its_contracts_from_it() {
     let (out, _, code) = run(bardo(home.path()).args(["doctor", "--json", "--rpc", &given]));
     assert_eq!(code, 0, "{out}");
     assert!(out.contains("ethereum (31337) at block "), "{out}");
-    assert!(out.contains(": Uniswap V2 V3, "), "{out}");
+    assert!(out.contains(": Uniswap V2 V3 V4, "), "{out}");
 
     let book = home.path().join("book.json");
     std::fs::write(&book, devnet.described.to_string()).unwrap();
     let (out, _, code) =
         run(bardo(home.path()).args(["doctor", "--json", "--rpc", &given, "--book", book.to_str().unwrap()]));
     assert_eq!(code, 0, "{out}");
-    assert!(out.contains(": Uniswap V2 V3, "), "{out}");
+    assert!(out.contains(": Uniswap V2 V3 V4, "), "{out}");
 }
 
 #[test]

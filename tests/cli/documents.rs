@@ -189,9 +189,12 @@ fn named<'a>(tools: &'a [Value], name: &str) -> &'a Value {
     tools.iter().find(|tool| tool["name"] == name).unwrap_or_else(|| panic!("{name}"))
 }
 
+type IdentityRow =
+    (&'static str, &'static str, &'static str, &'static str, &'static [&'static str], &'static [&'static str]);
+
 /// Name, capability, risk tier, tick budget, steps and parameters of each identity tool. The last tool is only named by
 /// the document, so its row is that of the other writes. `chain_id` accepts a name beside the document's number.
-const IDENTITY: [(&str, &str, &str, &str, &[&str], &[&str]); 12] = [
+const IDENTITY: [IdentityRow; 12] = [
     (
         "identity_discover_agents",
         "Read",

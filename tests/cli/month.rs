@@ -111,7 +111,7 @@ fn a_month_of_a_devnet_reconciles_to_the_wei() {
     month.import("the beginning");
     let pools = |token_in: &str, token_out: &str, amount: &str| {
         json!({"token_in": token_in, "token_out": token_out, "amount": amount, "chain": "ethereum",
-               "prefer_uniswapx": false})
+               "prefer_uniswapx": false, "slippage_bps": 200})
     };
     month.call("uniswap_execute_swap", pools("USDC", "WETH", "50"));
     // A token that takes a fee from every transfer: less arrives than the pool sent.
