@@ -60,6 +60,17 @@ fn held(value: &Value, schema: &Value, at: &str) {
                     held(value, said, &format!("{at}[{number}]"));
                 }
             }
+            "minItems" | "maxItems" => {
+                let (count, limit) = (value.as_array().map_or(0, Vec::len), said.as_u64().unwrap());
+                let count = u64::try_from(count).unwrap();
+                let holds = if word == "minItems" { count >= limit } else { count <= limit };
+                assert!(holds || !value.is_array(), "{at}: {count} items");
+            }
+            "prefixItems" => {
+                for (value, schema) in value.as_array().into_iter().flatten().zip(said.as_array().unwrap()) {
+                    held(value, schema, at);
+                }
+            }
             "anyOf" | "oneOf" => {
                 let fits = |schema: &Value| std::panic::catch_unwind(|| held(value, schema, at)).is_ok();
                 assert!(said.as_array().unwrap().iter().any(fits), "{at}: {value} fits none of {said}");

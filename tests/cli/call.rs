@@ -565,24 +565,6 @@ fn the_policy_decides_which_reads_are_made_and_what_becomes_an_auction() {
 }
 
 #[test]
-fn an_unlimited_allowance_needs_the_second_operator_whatever_the_account_holds() {
-    let home = tempfile::tempdir().unwrap();
-    let policy = "preset = \"demo\"\nallow_unlimited_allowance = true\n[second_approval]\nabove_usd = \"1000000\"\n\
-                  approvers = [\"0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf\"]\n";
-    std::fs::write(home.path().join("policy-devnet.toml"), policy).unwrap();
-    let approve = |amount: &str| {
-        // The account holds none of it.
-        let params = json!({"token": "UNI", "amount": amount, "chain": "ethereum"}).to_string();
-        call(home.path(), &["--approve", "always", "token_approve", &params])
-    };
-    let (answer, exit) = approve("10");
-    assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
-    let (answer, exit) = approve("unlimited");
-    assert_eq!((&answer["error"]["code"], exit), (&json!("APPROVAL_REQUIRED"), 3), "{answer}");
-    assert!(answer["error"]["message"].as_str().unwrap().contains("second approval"), "{answer}");
-}
-
-#[test]
 fn a_write_on_the_devnet_of_the_process_says_that_it_ends_with_it_and_asks_nobody() {
     let home = tempfile::tempdir().unwrap();
     let approve = r#"{"token":"USDC","amount":10,"chain":"ethereum"}"#;

@@ -87,3 +87,22 @@ fn an_expired_order_blocks_no_trade() {
     let (late, exit) = swap();
     assert_eq!((&late["status"], exit), (&json!("success"), 0), "{late}");
 }
+
+#[test]
+fn an_unlimited_allowance_needs_the_second_operator_whatever_the_account_holds() {
+    let mut fixture = Fixture::new();
+    fixture.under(
+        "allow_unlimited_allowance = true\n[second_approval]\nabove_usd = \"1000000\"\n\
+         approvers = [\"0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf\"]\n",
+    );
+    // The account holds none of it.
+    let approve = |amount: &str| {
+        let params = json!({"token": "UNI", "amount": amount, "chain": "ethereum"});
+        fixture.call("token_approve", &params, &["--approve", "always"])
+    };
+    let (answer, exit) = approve("10");
+    assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
+    let (answer, exit) = approve("unlimited");
+    assert_eq!((&answer["error"]["code"], exit), (&json!("APPROVAL_REQUIRED"), 3), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("second approval"), "{answer}");
+}
