@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use super::filter::Filter;
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
 use crate::keymap::{Action, Key};
-use crate::painter::{Painter, StyledText, line};
+use crate::painter::{Painter, StyledText};
 use crate::theme::{Role, Theme};
 use crate::widgets::identity::{Agent, AgentProfile, AgentTier, AgentTrust, IdentityCard};
-use crate::widgets::paint::{Row, cut, rows, wrapped};
-use bardo_base::text::{SafeText, width};
+use crate::widgets::paint::{Row, rows, wrapped};
+use bardo_base::text::{SafeText, fit};
 use bardo_session::envelope::ToolResponse;
 use bardo_session::handle::SessionCommand;
 
@@ -25,6 +25,9 @@ const SIDE_BY_SIDE: u16 = 100;
 const LISTED: u32 = 100;
 /// Age from which the list is read again when the screen is shown, in milliseconds.
 const OLD_MILLIS: u64 = 30_000;
+
+/// Maximum width of a name in the list, in columns; the card has it whole.
+const LONGEST_NAME: usize = 24;
 
 /// Purpose of a call of this screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -193,7 +196,12 @@ fn cells(agent: &Agent) -> [StyledText; 4] {
         count => (format!("{} ★ ({count})", agent.average), Role::Text),
     };
     let protocols: Vec<&str> = agent.protocols.iter().map(SafeText::as_str).collect();
-    [(agent.id.to_string(), Role::TextDim), (name.to_owned(), role), rating, (protocols.join(" "), Role::TextDim)]
+    [
+        (agent.id.to_string(), Role::TextDim),
+        (fit(name, LONGEST_NAME).into_owned(), role),
+        rating,
+        (protocols.join(" "), Role::TextDim),
+    ]
 }
 
 /// Panel of the list.
@@ -221,31 +229,7 @@ impl Widget for ListPanel<'_> {
         }
         let selected = screen.row(&all);
         let cells: Vec<[StyledText; 4]> = all.iter().map(|agent| cells(agent)).collect();
-        let wide = |at: usize| {
-            cells.iter().filter_map(|row| row.get(at)).map(|(text, _)| width(text)).max().unwrap_or(0).min(24)
-        };
-        let widths: Vec<usize> = (0..4).map(wide).collect();
-        let room = usize::from(inner.height);
-        let first = list::first_shown(selected, room);
-        for (at, (index, row)) in (0..inner.height).zip(cells.iter().enumerate().skip(first)) {
-            let place = line(inner, at);
-            if index == selected {
-                painter.fill(place, Role::Selection);
-            }
-            let mark = if index == selected { "▸" } else { " " };
-            let mut pieces = vec![(mark.to_owned(), Role::BorderFocus)];
-            for ((text, role), wide) in row.iter().zip(&widths) {
-                let text = bardo_base::text::fit(text, *wide);
-                let pad = " ".repeat(wide.saturating_sub(width(&text)) + 2);
-                pieces.push((format!("{text}{pad}"), *role));
-            }
-            painter.pieces(place, &cut(&pieces, usize::from(inner.width)));
-        }
-        if cells.len() > room && room > 0 {
-            let words = format!(" {}–{} of {} ", first + 1, first + room, cells.len());
-            let below = line(area, area.height - 1);
-            painter.text(below, below.x + 2, &words, Role::TextDim);
-        }
+        list::draw_cells(painter, (area, inner), &cells, selected);
     }
 }
 

@@ -4,9 +4,11 @@
 use ratatui::layout::{Constraint, Layout, Margin, Position, Rect, Spacing};
 
 use crate::keymap::Action;
-use crate::painter::{Painter, StyledText};
+use crate::painter::{Painter, StyledText, line};
 use crate::theme::Role;
+use crate::widgets::paint::cut;
 use crate::widgets::table::{Column, FigureTable};
+use bardo_base::text::width;
 
 /// Splits an area into a left part of `width` columns and the rest; both share an edge.
 pub(super) fn beside(area: Rect, width: u16) -> (Rect, Rect) {
@@ -74,6 +76,44 @@ pub(super) fn framed(painter: &mut Painter<'_>, area: Rect, focused: bool, title
     let (edge, mark) = if focused { (Role::BorderFocus, "▸ ") } else { (Role::Border, "") };
     painter.frame(area, &[(format!("{mark}{title}"), Role::Title)], right, edge);
     area.inner(Margin::new(2, 1))
+}
+
+/// Draws the rows of a list in view of the selected one, in columns as wide as their widest cell. `area` is the panel,
+/// whose lower edge counts the rows if they do not all fit, and `inner` the room inside it.
+pub(super) fn draw_cells<const COLUMNS: usize>(
+    painter: &mut Painter<'_>,
+    (area, inner): (Rect, Rect),
+    cells: &[[StyledText; COLUMNS]],
+    selected: usize,
+) {
+    let widest = |at: usize| cells.iter().filter_map(|row| row.get(at)).map(|(text, _)| width(text)).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..COLUMNS).map(widest).collect();
+    let room = usize::from(inner.height);
+    let first = first_shown(selected, room);
+    for (at, (index, row)) in (0..inner.height).zip(cells.iter().enumerate().skip(first)) {
+        let place = line(inner, at);
+        if index == selected {
+            painter.fill(place, Role::Selection);
+        }
+        let mark = if index == selected { "▸" } else { " " };
+        let mut pieces = vec![(mark.to_owned(), Role::BorderFocus)];
+        let mut used = 1;
+        for ((text, role), wide) in row.iter().zip(&widths) {
+            // A column that does not fit is left out whole; the details have it.
+            if used + wide > usize::from(inner.width) && used > 1 {
+                break;
+            }
+            let pad = " ".repeat(wide.saturating_sub(width(text)) + 2);
+            used += wide + 2;
+            pieces.push((format!("{text}{pad}"), *role));
+        }
+        painter.pieces(place, &cut(&pieces, usize::from(inner.width)));
+    }
+    if cells.len() > room && room > 0 {
+        let words = format!(" {}–{} of {} ", first + 1, first + room, cells.len());
+        let below = line(area, area.height - 1);
+        painter.text(below, below.x + 2, &words, Role::TextDim);
+    }
 }
 
 /// Draws rows of cells at their lines of an area. Rows below each other are one table; other rows between them are not

@@ -10,14 +10,14 @@ use serde_json::json;
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
 use crate::format::{age, gwei, wait};
 use crate::keymap::Action;
-use crate::painter::{Painter, StyledText, line};
+use crate::painter::{Painter, StyledText};
 use crate::state::call_details::transaction_link;
 use crate::theme::{Role, Theme};
-use crate::widgets::paint::{Row, cut, rows, wrapped};
+use crate::widgets::paint::{Row, rows, wrapped};
 use bardo_base::display::tool_word;
 use bardo_base::format::{dollars, short_hash, utc};
 use bardo_base::id::CallId;
-use bardo_base::text::{SafeText, width};
+use bardo_base::text::SafeText;
 use bardo_session::handle::{
     ChainTransactions, Inclusion, NonceGap, OpenOrderRow, SessionCommand, TransactionRow, TransactionsState,
 };
@@ -403,35 +403,7 @@ impl Widget for ListPanel<'_> {
             return;
         }
         let cells: Vec<[StyledText; 7]> = all.iter().map(|entry| entry.cells(known)).collect();
-        let widths: Vec<usize> = (0..7)
-            .map(|at| cells.iter().filter_map(|row| row.get(at)).map(|(text, _)| width(text)).max().unwrap_or(0))
-            .collect();
-        let room = usize::from(inner.height);
-        let first = list::first_shown(selected, room);
-        for (at, (index, row)) in (0..inner.height).zip(cells.iter().enumerate().skip(first)) {
-            let place = line(inner, at);
-            if index == selected {
-                painter.fill(place, Role::Selection);
-            }
-            let mark = if index == selected { "▸" } else { " " };
-            let mut pieces = vec![(mark.to_owned(), Role::BorderFocus)];
-            let mut used = 1;
-            for ((text, role), wide) in row.iter().zip(&widths) {
-                // A column that does not fit is left out whole; the details have it.
-                if used + wide > usize::from(inner.width) && used > 1 {
-                    break;
-                }
-                let pad = " ".repeat(wide.saturating_sub(width(text)) + 2);
-                used += wide + 2;
-                pieces.push((format!("{text}{pad}"), *role));
-            }
-            painter.pieces(place, &cut(&pieces, usize::from(inner.width)));
-        }
-        if cells.len() > room && room > 0 {
-            let words = format!(" {}–{} of {} ", first + 1, first + room, cells.len());
-            let below = line(area, area.height - 1);
-            painter.text(below, below.x + 2, &words, Role::TextDim);
-        }
+        list::draw_cells(painter, (area, inner), &cells, selected);
     }
 }
 

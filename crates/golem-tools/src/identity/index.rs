@@ -62,7 +62,7 @@ const FINAL_DEPTH: u64 = 64;
 const FIRST_SPAN: u64 = 10_000;
 /// Maximum number of blocks of a request for logs.
 const MAX_SPAN: u64 = 1_000_000;
-/// Number of checkpoints kept: the deepest reorganisation after which the index need not begin anew.
+/// Number of checkpoints kept: the deepest reorganisation that leaves a part of the index valid.
 const KEPT_CHECKPOINTS: u32 = 256;
 /// Number of attempts to read the youngest blocks while the chain reorganises.
 const ATTEMPTS: usize = 3;
