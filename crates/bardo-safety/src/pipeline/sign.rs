@@ -65,6 +65,26 @@ impl NotStored {
     fn before(nonce: SigningNonce, code: ErrorCode, why: &str) -> Self {
         Self { nonce: Some(nonce), code, why: why.to_owned(), failed: false }
     }
+
+    /// After an error of the store. `replacing` is the nonce if the transaction replaces a waiting one.
+    fn in_store(replacing: Option<SigningNonce>, error: &StoreTxError) -> Self {
+        let why = error.to_string();
+        match (error, replacing) {
+            // A replacement that its checks refused inside the transaction is not on disk.
+            (
+                StoreTxError::Record(
+                    RecordError::Ended { .. }
+                    | RecordError::TooCheap
+                    | RecordError::Mismatch { .. }
+                    | RecordError::NotReplaceable { .. },
+                )
+                | StoreTxError::Ledger(ReserveError::Ledger(_)),
+                Some(nonce),
+            ) => Self { nonce: Some(nonce), code: ErrorCode::ValidationFailed, why, failed: false },
+            // The row may or may not be on disk. The transaction was not sent, and recovery settles it.
+            _ => Self { nonce: None, code: ErrorCode::StoreUnavailable, why, failed: false },
+        }
+    }
 }
 
 /// Reason for refusing every signature in paper mode.
@@ -92,42 +112,7 @@ impl Pipeline {
     ) -> Result<StoredTx, NotStored> {
         let PreparedAction { preview, account, .. } = prepared;
         let payload = &preview.payload;
-        if self.inner.paper.is_some() {
-            return Err(NotStored::before(nonce, ErrorCode::WalletNotConfigured, ON_PAPER));
-        }
-        let stopped = || self.inner.rules.stop() != assessment.inputs.stop;
-        let Some(capability) = Capability::new(payload.clone(), leg, nonce.number(), fees) else {
-            return Err(NotStored::before(nonce, ErrorCode::PermitMismatch, "its fees are out of bounds"));
-        };
-        if stopped() {
-            return Err(NotStored::before(nonce, ErrorCode::Halted, "a stop was set before it was signed"));
-        }
-        let purpose = payload.legs().get(leg).map_or(LegPurpose::Main, |leg| leg.purpose);
-        self.step(payload, if purpose == LegPurpose::Approve { "Approving token" } else { "Signing transaction" });
-        let signed = match account.sign(capability).await {
-            Ok(signed) => signed,
-            Err(SignError::Unclear(why)) => {
-                return Err(NotStored { nonce: None, code: ErrorCode::WalletNotConfigured, why, failed: true });
-            }
-            Err(error @ SignError::Revoked(RevocationCause::Stop)) => {
-                return Err(NotStored::before(nonce, ErrorCode::Halted, &error.to_string()));
-            }
-            Err(error) => {
-                return Err(NotStored {
-                    failed: true,
-                    ..NotStored::before(nonce, ErrorCode::WalletNotConfigured, &error.to_string())
-                });
-            }
-        };
-        failpoint::reach(Failpoint::Signed);
-        if let Err(why) = as_framed(payload, leg, nonce.number(), fees, &signed) {
-            // The signature covers something else: the transaction is dropped, never stored or sent.
-            let why = format!("the account signed a different transaction: {why}");
-            return Err(NotStored { failed: true, ..NotStored::before(nonce, ErrorCode::PermitMismatch, &why) });
-        }
-        if stopped() {
-            return Err(NotStored::before(nonce, ErrorCode::Halted, "a stop was set before it was sent"));
-        }
+        let signed = self.sign_as_framed(prepared, assessment, leg, (&nonce, fees)).await?;
         let noted = NotedLeg {
             leg,
             of: payload.legs().len(),
@@ -183,26 +168,57 @@ impl Pipeline {
                 self.emit_leg(payload, leg, signed.hash(), TxState::Signed, None);
                 Ok(StoredTx { send_permit, signed, route })
             }
-            // A replacement that its checks refused inside the transaction is not on disk.
-            Err(
-                error @ (StoreTxError::Record(
-                    RecordError::Ended { .. }
-                    | RecordError::TooCheap
-                    | RecordError::Mismatch { .. }
-                    | RecordError::NotReplaceable { .. },
-                )
-                | StoreTxError::Ledger(ReserveError::Ledger(_))),
-            ) if replacing.is_some() => Err(NotStored {
-                nonce: replacing,
-                code: ErrorCode::ValidationFailed,
-                why: error.to_string(),
-                failed: false,
-            }),
-            // The row may or may not be on disk. The transaction was not sent, and recovery settles it.
-            Err(error) => {
-                Err(NotStored { nonce: None, code: ErrorCode::StoreUnavailable, why: error.to_string(), failed: false })
-            }
+            Err(error) => Err(NotStored::in_store(replacing, &error)),
         }
+    }
+
+    /// Signs transaction number `leg` of the plan and compares what the account returned with it. Refuses while a stop is
+    /// in force that the assessment did not see, before and after signing.
+    ///
+    /// # Errors
+    /// [`NotStored`], without a nonce if a signature may exist although none was returned.
+    async fn sign_as_framed(
+        &self,
+        prepared: &PreparedAction,
+        assessment: &Assessment,
+        leg: usize,
+        (nonce, fees): (&SigningNonce, FeeBound),
+    ) -> Result<SignedTransaction, NotStored> {
+        let payload = &prepared.preview.payload;
+        let refused = |code: ErrorCode, why: &str| NotStored::before(nonce.clone(), code, why);
+        let failed = |code: ErrorCode, why: &str| NotStored { failed: true, ..refused(code, why) };
+        if self.inner.paper.is_some() {
+            return Err(refused(ErrorCode::WalletNotConfigured, ON_PAPER));
+        }
+        let stopped = || self.inner.rules.stop() != assessment.inputs.stop;
+        let Some(capability) = Capability::new(payload.clone(), leg, nonce.number(), fees) else {
+            return Err(refused(ErrorCode::PermitMismatch, "its fees are out of bounds"));
+        };
+        if stopped() {
+            return Err(refused(ErrorCode::Halted, "a stop was set before it was signed"));
+        }
+        let purpose = payload.legs().get(leg).map_or(LegPurpose::Main, |leg| leg.purpose);
+        self.step(payload, if purpose == LegPurpose::Approve { "Approving token" } else { "Signing transaction" });
+        let signed = match prepared.account.sign(capability).await {
+            Ok(signed) => signed,
+            Err(SignError::Unclear(why)) => {
+                return Err(NotStored { nonce: None, ..failed(ErrorCode::WalletNotConfigured, &why) });
+            }
+            Err(error @ SignError::Revoked(RevocationCause::Stop)) => {
+                return Err(refused(ErrorCode::Halted, &error.to_string()));
+            }
+            Err(error) => return Err(failed(ErrorCode::WalletNotConfigured, &error.to_string())),
+        };
+        failpoint::reach(Failpoint::Signed);
+        if let Err(why) = as_framed(payload, leg, nonce.number(), fees, &signed) {
+            // The signature covers something else: the transaction is dropped, never stored or sent.
+            let why = format!("the account signed a different transaction: {why}");
+            return Err(failed(ErrorCode::PermitMismatch, &why));
+        }
+        if stopped() {
+            return Err(refused(ErrorCode::Halted, "a stop was set before it was sent"));
+        }
+        Ok(signed)
     }
 
     /// Releases the nonce of a transaction that was not stored. Returns a remark if that fails.
