@@ -66,7 +66,8 @@ impl NotStored {
         Self { nonce: Some(nonce), code, why: why.to_owned(), failed: false }
     }
 
-    /// After an error of the store. `replacing` is the nonce if the transaction replaces a waiting one.
+    /// Outcome of an error of the store; it has a nonce only if nothing can be on disk. `replacing` is the nonce if the
+    /// transaction replaces a waiting one.
     fn in_store(replacing: Option<SigningNonce>, error: &StoreTxError) -> Self {
         let why = error.to_string();
         match (error, replacing) {
