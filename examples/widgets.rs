@@ -121,6 +121,7 @@ fn order() -> OrderModel {
         current_amount: "1706.08".to_owned(),
         exclusivity: None,
         best_bid: None,
+        signed_at: None,
         deadline: now + 113,
         fill: None,
         cancelled_by: None,

@@ -100,6 +100,8 @@ pub(super) fn restore(
     json: bool,
 ) -> Result<CliExit, CommandFailure> {
     let config = load(environment, flags)?;
+    // Before the prompt, so that no passphrase is typed in vain.
+    backup::check_before_passphrase(&config, file)?;
     let passphrase = secret::password(&secret::read(passphrase_fd, "passphrase of the backup")?);
     let restored = backup::restore(&config, file, &passphrase, with_configuration, SystemClock.now_millis())?;
     let data = &config.data_dir.value;

@@ -60,7 +60,7 @@ use clap::Parser;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
 use ::golem::archetype::ArchetypeError;
-use ::golem::brain::BrainChoice;
+use ::golem::brain::{BrainChoice, BrainError};
 use ::golem::brain::process::confinement::launch;
 use ::golem::scenario;
 use args::{Cli, Command, DevnetArguments, GolemAction, LogAction, ToolsFormat};
@@ -112,6 +112,10 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for CommandFailure {
             || matches!(
                 error.downcast_ref::<OpenError>(),
                 Some(OpenError::Plan(NetworkPlanError::Unknown { origin, .. })) if origin.contains("--")
+            )
+            || matches!(
+                error.downcast_ref::<BrainError>(),
+                Some(BrainError::Unknown { origin, .. } | BrainError::Command { origin, .. }) if origin.contains("--")
             );
         Self { exit: if by_flag { CliExit::Usage } else { CliExit::Error }, error }
     }

@@ -106,3 +106,22 @@ fn an_unlimited_allowance_needs_the_second_operator_whatever_the_account_holds()
     assert_eq!((&answer["error"]["code"], exit), (&json!("APPROVAL_REQUIRED"), 3), "{answer}");
     assert!(answer["error"]["message"].as_str().unwrap().contains("second"), "{answer}");
 }
+
+#[test]
+fn an_action_on_paper_needs_the_second_operator_as_a_real_one_does() {
+    let mut fixture = Fixture::new();
+    fixture.under(
+        "[second_approval]\nabove_usd = \"100\"\napprovers = [\"0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf\"]\n",
+    );
+    for how in [&["--paper", "--approve", "never"], &["--approve", "never"][..]] {
+        let buy = |amount: &str| {
+            let params = json!({"token_in": "USDC", "token_out": "LINK", "amount": amount});
+            fixture.swap(params, how)
+        };
+        let (answer, exit) = buy("90");
+        assert_eq!(exit, 0, "{how:?} {answer}");
+        let (answer, exit) = buy("110");
+        assert_eq!((&answer["error"]["code"], exit), (&json!("APPROVAL_REQUIRED"), 3), "{how:?} {answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains("second"), "{answer}");
+    }
+}

@@ -44,14 +44,15 @@ fn every_kind_of_action_works_or_names_the_tool_it_lacks() {
 #[test]
 fn an_unavailable_brain_prevents_the_start() {
     let home = tempfile::tempdir().unwrap();
-    for (brain, wanted) in [
-        ("oracle", "golem.brain (--brain): no brain is named `oracle`"),
-        ("process:", "the command names no program"),
-        ("process:python3 'x", "a quote is not closed"),
-        ("model", "set golem.model_url"),
+    // A wrong flag is an error of usage; a model lacks configuration.
+    for (brain, wanted, exit) in [
+        ("oracle", "golem.brain (--brain): no brain is named `oracle`", 2),
+        ("process:", "the command names no program", 2),
+        ("process:python3 'x", "a quote is not closed", 2),
+        ("model", "set golem.model_url", 1),
     ] {
         let (out, err, code) = run(bardo(home.path()).args(["golem", "run", "--headless", "--brain", brain]));
-        assert!(code == 1 && out.is_empty() && err.contains(wanted), "{brain}: {err}");
+        assert!(code == exit && out.is_empty() && err.contains(wanted), "{brain}: {code} {err}");
     }
     let file = "[golem]\nbrain = \"model\"\nmodel_name = \"x\"\nmodel_url = \"http://model.example/v1\"\n";
     std::fs::write(home.path().join("config.toml"), file).unwrap();

@@ -221,6 +221,23 @@ fn a_snapshot_brings_chains_and_ledger_back() {
     assert!(out.contains("no kept devnets"), "{out}");
 }
 
+#[test]
+fn a_restore_that_cannot_begin_asks_for_no_passphrase() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("one.backup");
+    let restore = || {
+        let (screen, code) = on_a_terminal(home.path(), &["restore", file.to_str().unwrap()], "");
+        assert!(code == 1 && !screen.contains("passphrase of the backup"), "{screen}");
+        screen
+    };
+    assert!(restore().contains("No such file"), "a missing file");
+    std::fs::write(&file, "not a backup").unwrap();
+    assert!(restore().contains("is not a whole backup"), "another file");
+    std::fs::create_dir(home.path().join("data")).unwrap();
+    std::fs::write(home.path().join("data/ledger"), "").unwrap();
+    assert!(restore().contains("is not empty"), "a data folder in use");
+}
+
 /// Runs the program on a terminal and types; returns its output and its exit code.
 fn on_a_terminal(home: &Path, arguments: &[&str], typed: &str) -> (String, u32) {
     let pty = native_pty_system().openpty(PtySize { rows: 24, cols: 200, ..PtySize::default() }).unwrap();

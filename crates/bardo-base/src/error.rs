@@ -164,7 +164,7 @@ codes! {
         "Use only what the policy lists, or ask the operator to extend it; `bardo policy show` prints the lists.";
     /// The action exceeds a spending limit.
     SafetySpendingLimitExceeded, "SAFETY_SPENDING_LIMIT_EXCEEDED", RiskBlocked, Safety,
-        "Reduce the amount to what the limit still allows; details.violations show how much, and when it will be more.";
+        "Reduce the amount to what the limit still allows, or wait until it allows more; each violation states both.";
     /// The simulation reverted or had an undeclared effect.
     SafetySimulationFailed, "SAFETY_SIMULATION_FAILED", SimulationFailed, Safety,
         "Read the revert reason, request a new quote and try again with its figures.";
@@ -222,7 +222,7 @@ codes! {
         "Wait until the open order ends, or cancel it, then try again; details show the order and its latest end.";
     /// The action is possible later.
     NotYet, "NOT_YET", Timeout, Call,
-        "Try again after details.retry_after_seconds.";
+        "Try again when the stated wait is over (`retry_after_seconds` in the details).";
     /// The permit has expired.
     PermitExpired, "PERMIT_EXPIRED", Timeout, Permit,
         "Preview the action again; the old permit is invalid.";

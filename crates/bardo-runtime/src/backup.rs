@@ -39,7 +39,7 @@ use bardo_store::StoreError;
 
 pub use archive::{BackupManifest, BackupPath, ListedFile};
 pub use make::{BackupOptions, BackupSummary, make};
-pub use restore::{RestoreSummary, install_configuration, is_configuration_waiting, restore};
+pub use restore::{RestoreSummary, check_before_passphrase, install_configuration, is_configuration_waiting, restore};
 
 /// Errors of a backup or a restore.
 #[derive(Debug, thiserror::Error)]

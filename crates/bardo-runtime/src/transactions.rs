@@ -187,6 +187,7 @@ fn row(store: &Store, record: &TxRecord, inclusion: Inclusion, newest: bool, rep
     TransactionRow {
         hash: record.hash(),
         nonce: record.signed.nonce(),
+        to: record.signed.transaction().to(),
         tool: plan.as_ref().and_then(|plan| plan.tool.clone()),
         golem_id: plan.as_ref().map(|plan| plan.golem_id.clone()),
         call_id: plan.as_ref().and_then(|plan| plan.call_id).or(record.call_id),

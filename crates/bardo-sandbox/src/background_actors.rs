@@ -204,18 +204,19 @@ impl BackgroundActors {
     /// # Errors
     /// A [`SandboxError`] if the chain refuses a transaction.
     pub fn act(&self, chain: &mut Chain) -> Result<(), SandboxError> {
-        for order in self.decide(chain) {
+        let (orders, prices) = self.decide(chain);
+        for order in orders {
             let sender = self.actors.address(order.role);
             if chain.pending_nonce(sender).saturating_sub(chain.state().nonce(sender)) < LARGEST_QUEUE {
                 send(chain, &self.actors, order)?;
             }
         }
         self.order_service.follow(chain);
-        for order in self.order_service.fills(chain, &self.prices(chain)) {
+        for order in self.order_service.fills(chain, &prices) {
             send(chain, &self.actors, order)?;
         }
         if let Some(relayers) = self.relayers.get() {
-            for order in relayers.act(chain, &self.prices(chain)) {
+            for order in relayers.act(chain, &prices) {
                 send(chain, &self.actors, order)?;
             }
         }
@@ -240,7 +241,8 @@ impl BackgroundActors {
         timestamp.saturating_sub(self.began)
     }
 
-    fn decide(&self, chain: &Chain) -> Vec<ActorTransaction> {
+    /// Transactions of market and keeper for the next block, with the prices that they follow.
+    fn decide(&self, chain: &Chain) -> (Vec<ActorTransaction>, AssetPrices) {
         let next = chain.next_context();
         let mut instructions = self.instructions.lock();
         let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));
@@ -261,6 +263,6 @@ impl BackgroundActors {
         }
         // Fault switches come last, after pending price updates.
         decided.append(&mut instructions.orders);
-        decided
+        (decided, prices)
     }
 }

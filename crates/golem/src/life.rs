@@ -276,12 +276,12 @@ async fn led_by(
     signals.words = words;
     // All of the brain's open offers are withdrawn. The operator's messages and running commands continue.
     signals.agent.withdraw_own().await;
-    let words = format!("My brain has stopped: {why}. I still listen to you.");
+    let words = format!("My brain has stopped: {why}. You can still give me commands.");
     // Report this before the run is marked as over: observers may leave at once.
     signals.thought += 1;
     let (thought, text) = (signals.thought, SafeText::clean(&words, LAST_WORD));
     signals.voice.emit(EventKind::GolemThought(GolemThought { thought, text, more: false }));
-    let missed = if well { Vec::new() } else { vec![words.clone()] };
+    let missed = if well { Vec::new() } else { vec![format!("the brain has stopped: {why}")] };
     (missed, Scenario { steps: Vec::new(), ..Scenario::quiet(&words) }, under_way)
 }
 

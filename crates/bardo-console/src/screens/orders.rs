@@ -36,7 +36,7 @@ const HOW: &[&str] = &[
     "You can start both on screen 2; the Golem can start them too.",
 ];
 
-/// Entry of the list, with the time of its first event in milliseconds since the Unix epoch.
+/// Entry of the list, with the time of its last update in milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy)]
 enum OrderRow<'k> {
     Auction(u64, &'k OrderUpdate),
@@ -60,9 +60,11 @@ pub struct Orders {
 }
 
 impl OrderRow<'_> {
+    /// Time of its signature, or of its last update where that is unknown, in milliseconds since the Unix epoch.
     fn at(&self) -> u64 {
         match self {
-            Self::Auction(at, _) | Self::Bridge(at, _) => *at,
+            Self::Auction(at, order) => order.signed_at.unwrap_or(*at),
+            Self::Bridge(at, intent) => intent.signed_at.unwrap_or(*at),
         }
     }
 

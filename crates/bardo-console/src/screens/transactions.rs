@@ -13,6 +13,7 @@ use crate::keymap::Action;
 use crate::painter::{Painter, StyledText};
 use crate::state::call_details::transaction_link;
 use crate::theme::{Role, Theme};
+use crate::widgets::figure::{amount, paid};
 use crate::widgets::paint::{Row, rows, wrapped};
 use bardo_base::display::tool_word;
 use bardo_base::format::{dollars, short_hash, utc};
@@ -39,6 +40,18 @@ const NOTHING: &[&str] = &[
 enum UnderWay<'a> {
     Transaction(&'a ChainTransactions, &'a TransactionRow),
     Order(&'a OpenOrderRow),
+}
+
+/// Amounts of an order.
+struct Traded {
+    /// Amount that it sells, with its token.
+    sold: String,
+    /// Token that it buys.
+    bought: SafeText,
+    /// Minimum amount that it buys.
+    least: String,
+    /// Place of delivery, where it is another chain.
+    on: String,
 }
 
 /// State of screen 9.
@@ -137,6 +150,27 @@ impl<'a> UnderWay<'a> {
         }
     }
 
+    /// Amounts of an order, as its own events report them; `None` for a transaction and before the first event.
+    fn traded(self, known: &ScreenContext<'_>) -> Option<Traded> {
+        let Self::Order(row) = self else { return None };
+        if row.bridge {
+            let (_, order) = known.feed.intents.iter().find(|(_, order)| order.intent_id == row.hash)?;
+            return Some(Traded {
+                sold: format!("{} {}", paid(&order.amount_in), order.token_in.symbol),
+                bought: order.token_out.symbol.clone(),
+                least: amount(&order.min_out),
+                on: format!(" on {}", order.destination_chain),
+            });
+        }
+        let order = known.feed.order(row.hash)?;
+        Some(Traded {
+            sold: format!("{} {}", paid(&order.amount_in), order.token_in.symbol),
+            bought: order.token_out.symbol.clone(),
+            least: amount(&order.end_amount),
+            on: String::new(),
+        })
+    }
+
     /// Parts of the row, the most important first.
     fn cells(self, known: &ScreenContext<'_>) -> [StyledText; 7] {
         let since = |at: u64| age(Transactions::now(known).saturating_sub(at) / 1_000);
@@ -158,7 +192,13 @@ impl<'a> UnderWay<'a> {
             Self::Order(order) => [
                 ("order".to_owned(), Role::Text),
                 (order.status.to_string(), Role::StateGood),
-                (self.action(), Role::Text),
+                (
+                    self.traded(known).map_or_else(
+                        || self.action(),
+                        |traded| format!("{} {} → {}{}", self.action(), traded.sold, traded.bought, traded.on),
+                    ),
+                    Role::Text,
+                ),
                 dim(since(order.signed_at)),
                 dim(order.chain.to_string()),
                 dim(order.golem_id.to_string()),
@@ -180,6 +220,10 @@ impl<'a> UnderWay<'a> {
                 all.push(keys(row.actionable, known.watch_only));
                 all.push(Row::new("", Role::Text));
                 all.push(field("hash", row.hash.to_string()));
+                if let Some(to) = row.to {
+                    let name = known.snapshot.and_then(|snapshot| snapshot.name_of(to));
+                    all.push(field("to", name.map_or_else(|| to.to_string(), |name| format!("{to}  {name}"))));
+                }
                 all.push(field("nonce", format!("{} on {}", row.nonce, chain.chain)));
                 let base = chain.base_fee.map_or_else(|| "unknown".to_owned(), |fee| gwei(fee.into()));
                 all.push(field(
@@ -202,6 +246,10 @@ impl<'a> UnderWay<'a> {
                 all.push(Row::new(format!("{}: {}", self.action(), order.status), Role::StateGood));
                 let left = order.usable_until.saturating_sub(now / 1_000);
                 let left = if left == 0 { "its time is over; the chain decides".to_owned() } else { wait(left) };
+                if let Some(Traded { sold, bought, least, on }) = self.traded(known) {
+                    all.push(field("sells", sold));
+                    all.push(field("buys", format!("at least {least} {bought}{on}")));
+                }
                 all.push(field("order", order.hash.to_string()));
                 all.push(field("chain", order.chain.to_string()));
                 all.push(field("fillable", left));
@@ -302,6 +350,10 @@ impl Transactions {
 
     fn plan(&self, known: &ScreenContext<'_>, count: usize, area: Rect) -> (Rect, Rect) {
         let none = Rect { width: 0, height: 0, ..area };
+        if count == 0 {
+            // The explanation needs the room, and there is nothing to describe.
+            return (area, none);
+        }
         if self.zoomed {
             return (none, area);
         }

@@ -39,8 +39,12 @@ impl BridgeModel {
 
     /// Creates the card of an order that is known only from its own events.
     pub fn known(at: u64, intent: &IntentUpdate) -> Self {
-        let mut model =
-            Self { call: CallModel { at, status: CardStatus::Running, ..CallModel::default() }, ..Self::default() };
+        let call = CallModel {
+            at: intent.signed_at.unwrap_or(at),
+            status: CardStatus::Running,
+            ..CallModel::default()
+        };
+        let mut model = Self { call, ..Self::default() };
         model.take(at, intent);
         model
     }

@@ -81,10 +81,14 @@ impl OrderModel {
         Self { call, ..Self::default() }
     }
 
-    /// Creates the card of an order that is known only from its own events.
+    /// Creates the card of an order that is known only from its own events, the last of which came at `at`.
     pub fn known(at: u64, order: &OrderUpdate) -> Self {
-        let mut model =
-            Self { call: CallModel { at, status: CardStatus::Running, ..CallModel::default() }, ..Self::default() };
+        let call = CallModel {
+            at: order.signed_at.unwrap_or(at),
+            status: CardStatus::Running,
+            ..CallModel::default()
+        };
+        let mut model = Self { call, ..Self::default() };
         model.take(at, order);
         model
     }

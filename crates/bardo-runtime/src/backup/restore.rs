@@ -93,6 +93,16 @@ fn remove_leftovers(data: &Path) {
     }
 }
 
+/// Checks what can be checked before the passphrase is known: the data folder is empty or absent, and `file` is a backup
+/// with a passphrase. Nothing is written.
+///
+/// # Errors
+/// [`BackupError`] that says what is wrong.
+pub fn check_before_passphrase(config: &Config, file: &Path) -> Result<(), BackupError> {
+    require_empty(&config.data_dir.value)?;
+    open(file).map(drop)
+}
+
 /// Restores the backup in `file` into the configured data folder, which must be empty or absent. The restored copy is
 /// halted until the operator has confirmed that the other copy is stopped. `now` is in milliseconds since the Unix
 /// epoch. Blocks.
@@ -230,6 +240,18 @@ fn beside(data: &Path, now: u64) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Opens a backup and reads its header, for which no passphrase is needed.
+fn open(file: &Path) -> Result<age::Decryptor<std::io::BufReader<File>>, BackupError> {
+    let opened = regular_file::open(file).map_err(BackupError::file(file))?;
+    let decryptor = age::Decryptor::new_buffered(std::io::BufReader::new(opened))
+        .map_err(|error| BackupError::damaged(file, error))?;
+    if decryptor.is_scrypt() {
+        Ok(decryptor)
+    } else {
+        Err(BackupError::damaged(file, "it is not encrypted with a passphrase"))
+    }
+}
+
 /// Unpacks and checks an archive that cannot be trusted.
 fn unpack(
     file: &Path,
@@ -237,12 +259,7 @@ fn unpack(
     into: &Path,
     with_configuration: bool,
 ) -> Result<BackupManifest, BackupError> {
-    let opened = regular_file::open(file).map_err(BackupError::file(file))?;
-    let decryptor = age::Decryptor::new_buffered(std::io::BufReader::new(opened))
-        .map_err(|error| BackupError::damaged(file, error))?;
-    if !decryptor.is_scrypt() {
-        return Err(BackupError::damaged(file, "it is not encrypted with a passphrase"));
-    }
+    let decryptor = open(file)?;
     let mut identity = age::scrypt::Identity::new(secret(passphrase));
     identity.set_max_work_factor(MOST_WORK);
     let decrypted =

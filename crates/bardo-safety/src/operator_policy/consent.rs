@@ -96,16 +96,22 @@ mod tests {
 
     use super::*;
     use crate::policy::parse;
+    use crate::proposal::{AllowanceBound, AllowanceKind};
     use crate::sample;
     use crate::value::{ActionValues, UnknownValue};
     use bardo_base::model::Phase;
 
-    fn private(policy: &str, chain_id: u64, spent: Option<&str>) -> bool {
-        let policy = parse(&format!("preset = \"demo\"\n{policy}"), Path::new("policy.toml")).unwrap();
+    fn policy(lines: &str) -> Policy {
+        parse(&format!("preset = \"demo\"\n{lines}"), Path::new("policy.toml")).unwrap()
+    }
+
+    /// A swap on a chain, and its check inputs with this value spent; `None` for an unknown value.
+    fn swap(chain_id: u64, spent: Option<&str>, allowances: Vec<AllowanceBound>) -> (SigningPayload, CheckInputs) {
         let me = Address::repeat_byte(1);
         let call = sample::leg(Address::repeat_byte(2), alloy::primitives::bytes!("01020304"));
         let mut frame = sample::frame(sample::proposal(me, ProposalIntent::Swap, call));
         frame.proposal.chain_id = chain_id;
+        frame.proposal.allowances = allowances;
         let values = spent.map(|spent| ActionValues { spent: spent.parse().unwrap(), ..ActionValues::default() });
         let inputs = CheckInputs {
             asked: false,
@@ -118,7 +124,42 @@ mod tests {
             portfolio: Ok(Default::default()),
             simulation: None,
         };
-        needs_private_relay(&policy, &SigningPayload::new(frame).unwrap(), &inputs)
+        (SigningPayload::new(frame).unwrap(), inputs)
+    }
+
+    fn private(lines: &str, chain_id: u64, spent: Option<&str>) -> bool {
+        let (payload, inputs) = swap(chain_id, spent, Vec::new());
+        needs_private_relay(&policy(lines), &payload, &inputs)
+    }
+
+    #[test]
+    fn a_second_approval_is_asked_above_the_amount_and_for_an_unknown_or_unlimited_one() {
+        let approver = Address::repeat_byte(9);
+        let lines = format!("[second_approval]\nabove_usd = \"100\"\napprovers = [\"{approver}\"]\n");
+        let above = |limit: Option<&str>| {
+            let above = limit.map(|limit| limit.parse().unwrap());
+            Some(SecondRequirement { above, approvers: [approver].into() })
+        };
+        for (spent, expected) in [
+            (Some("0"), None),
+            (Some("99.999999"), None),
+            (Some("100"), None),
+            (Some("100.000001"), above(Some("100"))),
+            (Some("1000000"), above(Some("100"))),
+            (None, above(None)),
+        ] {
+            let (payload, inputs) = swap(1, spent, Vec::new());
+            assert_eq!(second_approval(&policy(&lines), &payload, &inputs), expected, "{spent:?}");
+            assert_eq!(second_approval(&policy(""), &payload, &inputs), None, "a policy without it");
+        }
+        let unlimited = AllowanceBound {
+            token: sample::token(Address::repeat_byte(3), "IN", 18),
+            spender: Address::repeat_byte(4),
+            kind: AllowanceKind::Erc20,
+            at_most: alloy::primitives::U256::MAX,
+        };
+        let (payload, inputs) = swap(1, Some("1"), vec![unlimited]);
+        assert_eq!(second_approval(&policy(&lines), &payload, &inputs), above(None));
     }
 
     #[test]

@@ -401,6 +401,7 @@ fn card(
         current_amount: amount_text(current, wanted),
         exclusivity,
         best_bid: if status.is_final() { None } else { bid },
+        signed_at: record.signed_at,
         deadline,
         fill,
         cancelled_by: state.invalidation.clone(),

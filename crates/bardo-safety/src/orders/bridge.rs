@@ -263,6 +263,7 @@ fn poll_result(
         status,
         source_chain: SafeText::clean(&source, 40),
         destination_chain: SafeText::clean(&destination, 40),
+        signed_at: record.signed_at,
         token_in: given.clone(),
         token_out: wanted.clone(),
         amount_in,

@@ -1,6 +1,6 @@
 //! Unconfirmed transactions and open orders of the session's account, as screens show them. They are read elsewhere.
 
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
 use bardo_base::id::{CallId, PermitId};
@@ -48,6 +48,9 @@ pub struct TransactionRow {
     pub hash: B256,
     /// Nonce that the transaction uses.
     pub nonce: u64,
+    /// Contract or account that it calls; `None` in what older sessions send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Address>,
     /// Tool that asked for it; `None` if the ledger does not say.
     pub tool: Option<SafeText>,
     /// Golem, or the operator, for which it was signed; `None` if the ledger does not say.

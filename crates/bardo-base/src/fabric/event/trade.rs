@@ -176,6 +176,9 @@ pub struct OrderUpdate {
     /// Best offer of a filler, where it can be known: on devnets only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best_bid: Option<FillerOffer>,
+    /// Time of its signature, in milliseconds since the Unix epoch; `None` while it is unsigned, and in older recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed_at: Option<u64>,
     /// Last second in which the order can be filled, since the Unix epoch.
     pub deadline: u64,
     /// Fill of the order, once it is filled.
@@ -238,6 +241,9 @@ pub struct IntentUpdate {
     pub source_chain: SafeText,
     /// Name of the destination chain.
     pub destination_chain: SafeText,
+    /// Time of its signature, in milliseconds since the Unix epoch; `None` while it is unsigned, and in older recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed_at: Option<u64>,
     /// Input token on the source chain.
     pub token_in: CardToken,
     /// Output token on the destination chain.

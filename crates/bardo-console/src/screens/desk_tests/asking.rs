@@ -124,9 +124,12 @@ fn orders_are_filtered_by_what_comes_out_and_by_age() {
     let mut world = world();
     world.feed.intents[0].1.token_out.symbol = safe("DAI");
     let minute = 60_000;
-    world.feed.orders[0].0 = world.now - 10 * minute;
+    // An order is as old as its signature, however new its last update is; without one, as old as that update.
+    world.feed.orders[0].0 = world.now;
+    world.feed.orders[0].1.signed_at = Some(world.now - 10 * minute);
     world.feed.orders[1].0 = world.now - 10 * minute;
-    world.feed.intents[0].0 = world.now - minute;
+    world.feed.orders[1].1.signed_at = None;
+    world.feed.intents[0].1.signed_at = Some(world.now - minute);
     let counted = |world: &TestHarness, words: &str| {
         let mut screen = Orders::default();
         screen.act(Action::Filter, &world.known(), AREA);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
 use ratatui::layout::Rect;
 use serde_json::json;
 
@@ -14,7 +14,7 @@ use crate::screens::{CommandReply, ScreenRequest, ScreenView};
 use crate::widgets::samples::{START, START_MILLIS};
 use bardo_base::id::{CallId, PermitId};
 use bardo_session::handle::{
-    ChainTransactions, Inclusion, NonceGap, OpenOrderRow, SessionCommand, TransactionRow, TransactionsState,
+    ChainTransactions, Inclusion, NamedAddress, NonceGap, OpenOrderRow, SessionCommand, TransactionRow, TransactionsState,
     WaitingPlan,
 };
 
@@ -22,6 +22,7 @@ pub(super) fn row(nonce: u64, tool: &str, inclusion: Inclusion) -> TransactionRo
     TransactionRow {
         hash: B256::repeat_byte(u8::try_from(nonce).unwrap()),
         nonce,
+        to: Some(Address::repeat_byte(0x70)),
         tool: Some(safe(tool)),
         golem_id: Some(safe("ada")),
         call_id: None,
@@ -83,7 +84,7 @@ pub(crate) fn sample(chain: &str, tool: &str) -> TransactionsState {
         fault: None,
     };
     let order = OpenOrderRow {
-        hash: B256::repeat_byte(0x0d),
+        hash: B256::repeat_byte(0x4b),
         chain: safe(chain),
         bridge: false,
         status: safe("open"),
@@ -101,6 +102,8 @@ fn with(change: impl FnOnce(&mut TransactionsState)) -> TestHarness {
     let mut state = sample("base", "wallet_transfer_token");
     change(&mut state);
     world.snapshot.transactions = Some(Arc::new(state));
+    let name = safe("label “Savings”");
+    world.snapshot.names.push(NamedAddress { address: Address::repeat_byte(0x70), name });
     world
 }
 

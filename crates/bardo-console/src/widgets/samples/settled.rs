@@ -48,6 +48,7 @@ pub fn order(unit: DecayUnit) -> OrderUpdate {
             name: Some(text("filler-2")),
             until: if unit == DecayUnit::Seconds { START - 30 } else { 1286 },
         }),
+        signed_at: Some(START_MILLIS - 18_000),
         best_bid: Some(FillerOffer {
             filler: Address::repeat_byte(0x22),
             name: Some(text("filler-2")),
@@ -182,6 +183,7 @@ pub fn intent() -> IntentUpdate {
         status: IntentStatus::Filling,
         source_chain: text("ethereum"),
         destination_chain: text("base"),
+        signed_at: Some(START_MILLIS - 9_000),
         token_in: asset("USDC", 2, 6),
         token_out: asset("USDC", 3, 6),
         amount_in: "500".to_owned(),
