@@ -60,8 +60,8 @@ use clap::Parser;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
 use ::golem::archetype::ArchetypeError;
-use ::golem::brain::{BrainChoice, BrainError};
 use ::golem::brain::process::confinement::launch;
+use ::golem::brain::{BrainChoice, BrainError};
 use ::golem::scenario;
 use args::{Cli, Command, DevnetArguments, GolemAction, LogAction, ToolsFormat};
 use bardo_base::config::{Config, ConfigError, ConfigFlags, Environment, ForkSettings, SettingOrigin};

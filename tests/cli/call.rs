@@ -633,6 +633,13 @@ fn the_error_of_a_small_bridge_names_the_smallest_amount_that_passes() {
     let mut bids: Vec<f64> = bids.iter().map(|bid| amount(&bid["output_amount"])).collect();
     bids.sort_by(|one, other| other.total_cmp(one));
     assert!(bids.len() > 1 && amount(&usual["data"]["estimated_output"]) < bids[1], "{usual}");
+    // The margin is the configuration's: 1 % less than without one. Prices move by less than 0.02 % in a second.
+    let asked = |margin: u32| {
+        std::fs::write(home.path().join("config.toml"), format!("[intents]\nmargin_bps = {margin}\n")).unwrap();
+        amount(&bridge("200")["data"]["estimated_output"])
+    };
+    let ratio = asked(100) / asked(0);
+    assert!((ratio - 0.99).abs() < 0.002, "{ratio}");
 }
 
 #[test]
@@ -655,9 +662,13 @@ fn parameters_that_cannot_be_read_are_a_usage_error() {
 #[test]
 fn chain_and_chain_id_are_interchangeable() {
     let home = tempfile::tempdir().unwrap();
-    for params in
-        [r#"{"chain":"ethereum"}"#, r#"{"chain_id":"ethereum"}"#, r#"{"chain_id":31337}"#, r#"{"chain_id":"31337"}"#]
-    {
+    for params in [
+        r#"{"chain":"ethereum"}"#,
+        r#"{"chain":31337}"#,
+        r#"{"chain_id":"ethereum"}"#,
+        r#"{"chain_id":31337}"#,
+        r#"{"chain_id":"31337"}"#,
+    ] {
         let (envelope, code) = call(home.path(), &["get_chain_status", params]);
         assert_eq!((&envelope["status"], code), (&serde_json::json!("success"), 0), "{params}: {envelope}");
     }

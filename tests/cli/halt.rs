@@ -126,6 +126,9 @@ fn with_revoked_keys_a_call_only_revokes() {
     assert!(told["meaning"].as_str().unwrap().contains("drops its session keys"), "{told}");
     let (refused, exit) = fixture.swap(json!({}), &[]);
     assert_eq!((&refused["error"]["code"], exit), (&json!("HALTED"), 3), "{refused}");
+    // The stop is named once, and not as the name of a check before itself.
+    assert_eq!(refused["error"]["message"].as_str().unwrap().matches("in force").count(), 1, "{refused}");
+    assert!(!refused["error"]["message"].as_str().unwrap().contains("halt: "), "{refused}");
     let (back, exit) = fixture.call("token_revoke", &json!({"token": "DAI", "chain": "ethereum"}), &[]);
     assert_eq!((&back["status"], exit), (&json!("success"), 0), "{back}");
 }

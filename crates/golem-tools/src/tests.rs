@@ -478,7 +478,8 @@ async fn an_impossible_action_is_refused_with_its_code() {
         (price("WETH", "1"), ErrorCode::ChainUnknown),
         (price("WETH", ""), ErrorCode::ChainUnknown),
         (json!({"token": "WETH"}), ErrorCode::ValidationFailed),
-        (json!({"token": "WETH", "chain": 31337}), ErrorCode::ValidationFailed),
+        (json!({"token": "WETH", "chain": 31337.5}), ErrorCode::ValidationFailed),
+        (json!({"token": "WETH", "chain": 1}), ErrorCode::ChainUnknown),
     ] {
         assert_eq!(harness.code("get_token_price", params.clone()).await, (CallStatus::Error, code), "{params}");
     }

@@ -39,11 +39,8 @@ impl BridgeModel {
 
     /// Creates the card of an order that is known only from its own events.
     pub fn known(at: u64, intent: &IntentUpdate) -> Self {
-        let call = CallModel {
-            at: intent.signed_at.unwrap_or(at),
-            status: CardStatus::Running,
-            ..CallModel::default()
-        };
+        let call =
+            CallModel { at: intent.signed_at.unwrap_or(at), status: CardStatus::Running, ..CallModel::default() };
         let mut model = Self { call, ..Self::default() };
         model.take(at, intent);
         model

@@ -83,11 +83,7 @@ impl OrderModel {
 
     /// Creates the card of an order that is known only from its own events, the last of which came at `at`.
     pub fn known(at: u64, order: &OrderUpdate) -> Self {
-        let call = CallModel {
-            at: order.signed_at.unwrap_or(at),
-            status: CardStatus::Running,
-            ..CallModel::default()
-        };
+        let call = CallModel { at: order.signed_at.unwrap_or(at), status: CardStatus::Running, ..CallModel::default() };
         let mut model = Self { call, ..Self::default() };
         model.take(at, order);
         model
@@ -419,7 +415,7 @@ impl OrderModel {
         if rows.is_empty() {
             rows.push(match self.call.status {
                 CardStatus::Empty => Row::new("No order.", Role::TextDim),
-                _ => self.call.pending_row("Being signed and submitted…"),
+                _ => self.call.pending_row("Being checked and signed…"),
             });
             rows.extend(memory_rows(self.memory.as_ref()));
             if self.call.status != CardStatus::Empty {

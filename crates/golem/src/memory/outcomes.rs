@@ -70,15 +70,15 @@ fn end(id: i64, topic: Topic, record: &OrderRecord) -> Option<EpisodeEnd> {
     let difference = match (outcome, below) {
         (EpisodeOutcome::Done, Some(below)) if below > 0 => format!("{below} bps less than quoted"),
         (EpisodeOutcome::Done, Some(below)) => format!("{} bps more than quoted", below.unsigned_abs()),
-        (EpisodeOutcome::Lapsed, _) => "nothing happened".to_owned(),
+        (EpisodeOutcome::Lapsed, _) => "nothing was traded".to_owned(),
         _ => "not measured".to_owned(),
     };
     let lesson = match (outcome, code) {
         (EpisodeOutcome::Done, _) => "it went as planned",
         (EpisodeOutcome::Lapsed, Some(ErrorCode::UniswapxOrderExpired)) => {
-            "nobody filled it in time, and it cost nothing; allow more time or use another route"
+            "nobody filled it in time; no tokens were spent, at most gas for an allowance. Allow more time or use another route"
         }
-        (EpisodeOutcome::Lapsed, _) => "nothing was spent; ask earlier or try another way",
+        (EpisodeOutcome::Lapsed, _) => "no tokens were spent, at most gas; ask earlier or try another way",
         _ => "find the reason before trying again",
     };
     let what = amount_in.map(|amount_in| format!(": {amount_in} {}", wanted.symbol)).unwrap_or_default();

@@ -14,8 +14,8 @@ use crate::screens::{CommandReply, ScreenRequest, ScreenView};
 use crate::widgets::samples::{START, START_MILLIS};
 use bardo_base::id::{CallId, PermitId};
 use bardo_session::handle::{
-    ChainTransactions, Inclusion, NamedAddress, NonceGap, OpenOrderRow, SessionCommand, TransactionRow, TransactionsState,
-    WaitingPlan,
+    ChainTransactions, Inclusion, NamedAddress, NonceGap, OpenOrderRow, SessionCommand, TransactionRow,
+    TransactionsState, WaitingPlan,
 };
 
 pub(super) fn row(nonce: u64, tool: &str, inclusion: Inclusion) -> TransactionRow {

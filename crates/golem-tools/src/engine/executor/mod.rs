@@ -329,14 +329,10 @@ fn with_chain_as_spelled(known: &[String], mut params: Value) -> Value {
     let knows = |name: &str| known.iter().any(|one| one == name);
     if let Value::Object(given) = &mut params {
         for (own, other) in CHAIN_NAMES.iter().filter(|(own, other)| knows(own) && !knows(other)) {
-            if given.contains_key(*own) {
-                continue;
-            }
-            if let Some(chain) = given.remove(*other) {
-                // Both accept a name or an id. A numeric id is converted to text for `chain`, which takes only text.
-                let chain = if *own == "chain" && chain.is_u64() { Value::from(chain.to_string()) } else { chain };
-                given.insert((*own).to_owned(), chain);
-            }
+            let Some(chain) = given.remove(*own).or_else(|| given.remove(*other)) else { continue };
+            // Both accept a name or an id. A numeric id is converted to text for `chain`, which takes only text.
+            let chain = if *own == "chain" && chain.is_u64() { Value::from(chain.to_string()) } else { chain };
+            given.insert((*own).to_owned(), chain);
         }
     }
     params
