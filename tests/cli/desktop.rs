@@ -6,9 +6,9 @@
 fn a_build_without_the_feature_says_so_before_a_session_starts() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("config.toml"), "[alerts]\ndesktop = true\n").unwrap();
-    for arguments in [&["alerts", "test", "desktop"][..], &["serve"]] {
+    for (arguments, exit) in [(&["alerts", "test", "desktop"][..], 1), (&["serve"], 2)] {
         let (out, err, code) = super::run(super::bardo(home.path()).args(arguments));
-        assert_eq!((out.as_str(), code), ("", 2), "{err}");
+        assert_eq!((out.as_str(), code), ("", exit), "{err}");
         assert!(err.contains("built without it: build it with --features desktop-alerts"), "{err}");
     }
 }
