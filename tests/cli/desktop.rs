@@ -37,7 +37,7 @@ mod bus {
     const SENDER: u8 = 7;
     const SIGNATURE: u8 = 8;
 
-    /// What the notification server does with a notification.
+    /// Behaviours of the notification server.
     #[derive(Debug, Clone, Copy, PartialEq)]
     enum Server {
         Shows,
