@@ -23,7 +23,9 @@ use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_console::source::Source;
 use bardo_runtime::session::{Session, SessionOptions};
-use bardo_session::handle::{AddressedCommand, LeaveMode, SessionHandle, SessionLeft, SessionNews};
+use bardo_session::handle::{
+    AddressedCommand, LeaveMode, NEWS_WAITING, SessionCommand, SessionHandle, SessionLeft, SessionNews,
+};
 use bardo_session::market::MarketUpdate;
 
 /// Timeout for a session to report its network.
@@ -55,7 +57,8 @@ pub(super) fn place(config: &Config) -> Place {
     Place::in_data(&config.data_dir.value)
 }
 
-/// Runs the session until it ends, with its figures at `metrics_port` of 127.0.0.1; port 0 stands for any free port.
+/// Runs the session until it ends, with its figures at `metrics_port` of 127.0.0.1; port 0 stands for any free port. Fails
+/// if the session cannot start.
 /// SIGINT and SIGTERM finish it, a second one ends it at once; SIGHUP, which a closed terminal sends, changes nothing.
 pub(super) fn run(
     config: Config,
@@ -67,7 +70,7 @@ pub(super) fn run(
     alerts::check(&config)?;
     let _logs = logs::start(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let summary = runtime.block_on(async {
+    let (summary, not_started) = runtime.block_on(async {
         let serving = place(&config).serve()?;
         eprintln!("bardo: serving at {}; `bardo attach` opens a console on it", serving.socket().display());
         let figures = match metrics_port {
@@ -75,14 +78,44 @@ pub(super) fn run(
             None => None,
         };
         let ends = leave_on_signals()?;
-        Ok::<_, CommandFailure>(serve(serving, Session::open(config, session), ends, figures).await)
+        let (handle, not_started) = ending_unless_started(Session::open(config, session));
+        let summary = serve(serving, handle, ends, figures).await;
+        let reason = not_started.lock().take();
+        Ok::<_, CommandFailure>((summary, reason))
     })?;
     // A session that is still starting is not waited for.
     runtime.shutdown_background();
+    if let Some(reason) = not_started {
+        return Err(format!("the session did not start: {reason}").into());
+    }
     if let Some(summary) = summary {
         session_summary::print_summary(&summary)?;
     }
     Ok(CliExit::Success)
+}
+
+/// Passes on what a session reports, and ends one that cannot start: nobody may be there to read it, and a service manager
+/// starts the program again only if it ends. The reason is kept beside the returned handle.
+fn ending_unless_started(session: SessionHandle) -> (SessionHandle, Arc<Mutex<Option<SafeText>>>) {
+    let SessionHandle { commands, mut news } = session;
+    let (told, heard) = mpsc::channel(NEWS_WAITING);
+    let leaving = commands.clone();
+    let reason = Arc::<Mutex<Option<SafeText>>>::default();
+    let kept = Arc::clone(&reason);
+    tokio::spawn(async move {
+        while let Some(message) = news.recv().await {
+            // A session reports an error that concerns no chain only if it does not start.
+            if let SessionNews::Market(MarketUpdate::Fault { chain: None, message }) = &message {
+                *kept.lock() = Some(message.clone());
+                let command = SessionCommand::Leave(LeaveMode::Now);
+                let _gone = leaving.send(AddressedCommand { golem_id: GolemId::operator(), command }).await;
+            }
+            if told.send(message).await.is_err() {
+                return;
+            }
+        }
+    });
+    (SessionHandle { commands, news: heard }, reason)
 }
 
 async fn listen(port: u16) -> Result<MetricsListener, CommandFailure> {
@@ -118,7 +151,7 @@ fn leave_on_signals() -> std::io::Result<mpsc::Receiver<LeaveMode>> {
 /// Asks the served session to end.
 pub(super) fn end(config: &Config, end: End) -> Result<CliExit, CommandFailure> {
     let connection = Connection::open(&place(config), Rights::Operate)?;
-    let command = bardo_session::handle::SessionCommand::Leave(end.into());
+    let command = SessionCommand::Leave(end.into());
     connection.send(&FromConsole { sent: AddressedCommand { golem_id: GolemId::operator(), command } })?;
     print("asked the session to end\n")?;
     Ok(CliExit::Success)

@@ -16,6 +16,8 @@ mod config;
 #[cfg(unix)]
 mod decisions;
 #[cfg(unix)]
+mod desktop;
+#[cfg(unix)]
 mod devnet;
 mod doctor;
 mod documents;

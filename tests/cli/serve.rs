@@ -219,6 +219,18 @@ async fn after_a_killed_session_another_can_start() {
     assert!(code == Some(0) && said.contains("finishing"), "{said}{out}");
 }
 
+/// A service manager restarts what ends with an error; a session that waits without a network would never act.
+#[test]
+fn a_session_that_cannot_start_ends_with_the_reason() {
+    let home = tempfile::tempdir().unwrap();
+    let config = "network = \"sepolia\"\n[chains.sepolia]\nrpc = [\"http://127.0.0.1:9\"]\n";
+    std::fs::write(home.path().join("config.toml"), config).unwrap();
+    let (out, err, code) = run(bardo(home.path()).args(["--brain", "operator", "serve"]).timeout(WAIT));
+    assert_eq!((out.as_str(), code), ("", 1), "{err}");
+    assert!(err.contains("the session did not start: no endpoint of sepolia responds"), "{err}");
+    assert!(!place(home.path()).is_served(), "its socket is closed");
+}
+
 /// Through another program, as through `ssh HOST bardo attach --stdio`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_console_reaches_a_session_through_another_program() {
