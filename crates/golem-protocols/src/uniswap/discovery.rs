@@ -290,7 +290,7 @@ impl PoolReader {
             let tick = slot0.tick.as_i32();
             let (ticks, known_ticks) = (Vec::new(), tick..=tick);
             let state = V3State {
-                address,
+                id: address.into(),
                 token0,
                 token1,
                 fee,
@@ -313,13 +313,14 @@ impl PoolReader {
         for (at, pool) in pools.iter_mut().enumerate() {
             let (first, last) = words_within(pool.tick, pool.tick_spacing, reach);
             pool.known_ticks = ticks_of_words(first, last, pool.tick_spacing);
+            let Some(address) = pool.id.contract() else { continue };
             for word in first..=last {
                 // Words are within ±3,466 for the smallest tick spacing.
                 let Ok(position) = i16::try_from(word) else { continue };
                 words.push((
                     at,
                     word,
-                    calls.push(pool.address, &UniswapV3Pool::tickBitmapCall { wordPosition: position }),
+                    calls.push(address, &UniswapV3Pool::tickBitmapCall { wordPosition: position }),
                 ));
             }
         }
@@ -328,11 +329,12 @@ impl PoolReader {
         let mut ticks: Vec<(usize, i32, CallIndex<UniswapV3Pool::ticksCall>)> = Vec::new();
         for (at, word, call) in words {
             let (Some(bits), Some(pool)) = (call.take(&answers), pools.get(at)) else { return Err(unreadable()) };
+            let Some(address) = pool.id.contract() else { return Err(unreadable()) };
             for bit in (0..256usize).filter(|bit| bits.bit(*bit)) {
                 let bit = i32::try_from(bit).unwrap_or_default();
                 let index = (word * 256 + bit).saturating_mul(pool.tick_spacing);
                 let Ok(tick) = alloy::primitives::aliases::I24::try_from(index) else { return Err(unreadable()) };
-                ticks.push((at, index, calls.push(pool.address, &UniswapV3Pool::ticksCall { tick })));
+                ticks.push((at, index, calls.push(address, &UniswapV3Pool::ticksCall { tick })));
             }
         }
         let answers = calls.send(&self.provider, self.multicall, block).await?;

@@ -11,6 +11,7 @@ mod faults;
 pub mod gateway;
 pub mod order;
 pub mod pool;
+pub mod pool_id;
 pub mod quote;
 pub mod ratio;
 pub mod router;

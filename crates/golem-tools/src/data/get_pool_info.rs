@@ -13,7 +13,7 @@ use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::multicall::CallBatch;
+use golem_chain::multicall::{CallBatch, CallIndex};
 use golem_chain::token::TokenInfo;
 use golem_protocols::uniswap::discovery::TickReach;
 use golem_protocols::uniswap::pool::Pool;
@@ -152,8 +152,7 @@ impl ReadTool for GetPoolInfo {
         let held: Vec<_> = pools
             .iter()
             .map(|(pool, _)| {
-                let owner = pool.address();
-                (calls.push(a, &Erc20::balanceOfCall { owner }), calls.push(b, &Erc20::balanceOfCall { owner }))
+                [a, b].map(|token| Some(calls.push(token, &Erc20::balanceOfCall { owner: pool.id().contract()? })))
             })
             .collect();
         let tokens = [a, b];
@@ -165,9 +164,12 @@ impl ReadTool for GetPoolInfo {
             ToolError::new(ErrorCode::TokenInvalid, format_args!("{} does not respond to balanceOf", token.symbol))
         };
         let mut listed = Vec::with_capacity(pools.len());
-        for ((pool, a_is_token0), (of_a, of_b)) in pools.into_iter().zip(held) {
-            let of_a = TokenAmount::new(of_a.take(&answers).ok_or_else(|| silent(&token_a))?, token_a.decimals)?;
-            let of_b = TokenAmount::new(of_b.take(&answers).ok_or_else(|| silent(&token_b))?, token_b.decimals)?;
+        let balance = |call: Option<CallIndex<Erc20::balanceOfCall>>, token: &TokenInfo| {
+            let raw = call.and_then(|call| call.take(&answers)).ok_or_else(|| silent(token))?;
+            Ok::<_, ToolError>(TokenAmount::new(raw, token.decimals)?)
+        };
+        for ((pool, a_is_token0), [of_a, of_b]) in pools.into_iter().zip(held) {
+            let (of_a, of_b) = (balance(of_a, &token_a)?, balance(of_b, &token_b)?);
             let worth = |amount, at| price(at).and_then(|price| Usd::value_of(amount, price, Rounding::Down).ok());
             let value = worth(of_a, 0).zip(worth(of_b, 1)).and_then(|(a, b)| a.checked_add(b).ok());
             let state = match pool {
@@ -175,7 +177,7 @@ impl ReadTool for GetPoolInfo {
                 Pool::V3(pool) => Some(pool.state()),
             };
             let info = PoolInfo {
-                pool: pool.address().to_string(),
+                pool: pool.id().to_string(),
                 version: pool.version().to_string(),
                 fee_tier: pool.fee(),
                 price_b_per_a: per_whole(pool.mid_price(a_is_token0), &token_a, &token_b),
