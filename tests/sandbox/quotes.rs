@@ -31,16 +31,16 @@ use rand_chacha::ChaCha8Rng;
 use crate::world::World;
 
 /// A populated chain without new blocks, and readers for it.
-struct Fixture {
-    devnet: Devnet,
-    provider: DynProvider,
+pub(crate) struct Fixture {
+    pub(crate) devnet: Devnet,
+    pub(crate) provider: DynProvider,
     network: Network,
-    deployment: Arc<Deployment>,
+    pub(crate) deployment: Arc<Deployment>,
     usd: BTreeMap<PricedAsset, f64>,
 }
 
 impl Fixture {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let world = World::new(&ETHEREUM);
         let deployment = Arc::clone(world.background_actors.deployment());
         let usd = PricedAsset::FED.into_iter().map(|asset| (asset, world.price(asset))).collect();
@@ -64,11 +64,11 @@ impl Fixture {
         Self { devnet, provider, network, deployment, usd }
     }
 
-    fn reader(&self) -> PoolReader {
+    pub(crate) fn reader(&self) -> PoolReader {
         PoolReader::new(self.provider.clone(), &self.network).unwrap()
     }
 
-    fn good_tokens(&self) -> Vec<Address> {
+    pub(crate) fn good_tokens(&self) -> Vec<Address> {
         let tokens = self.deployment.tokens.iter();
         tokens.filter(|(token, _)| !token.is_bad()).map(|(_, address)| *address).collect()
     }
@@ -77,7 +77,7 @@ impl Fixture {
         self.deployment.tokens[&token]
     }
 
-    async fn ask<C: SolCall>(&self, contract: &str, call: C) -> Option<C::Return> {
+    pub(crate) async fn ask<C: SolCall>(&self, contract: &str, call: C) -> Option<C::Return> {
         let request = TransactionRequest {
             to: Some(TxKind::Call(self.deployment.contracts[contract])),
             input: Bytes::from(call.abi_encode()).into(),

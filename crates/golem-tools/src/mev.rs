@@ -102,12 +102,15 @@ pub(super) async fn liquidity_share(
     let answers = chain.ask_at(calls, snapshot.block_hash).await?;
     let mut largest = Ratio::whole(U256::ZERO);
     for (hop, held) in hops.into_iter().zip(held) {
-        let held = held.and_then(|held| held.take(&answers)).and_then(|held| Ratio::of(hop.amount_out, held)).ok_or_else(|| {
-            ToolError::new(
-                ErrorCode::TokenInvalid,
-                format_args!("{} does not return the balance of {}", hop.token_out, hop.pool),
-            )
-        })?;
+        let held = held
+            .and_then(|held| held.take(&answers))
+            .and_then(|held| Ratio::of(hop.amount_out, held))
+            .ok_or_else(|| {
+                ToolError::new(
+                    ErrorCode::TokenInvalid,
+                    format_args!("{} does not return the balance of {}", hop.token_out, hop.pool),
+                )
+            })?;
         largest = largest.max(held);
     }
     Ok(largest)

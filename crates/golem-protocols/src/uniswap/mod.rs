@@ -23,3 +23,4 @@ pub mod trading;
 pub mod twap;
 pub mod v2;
 pub mod v3;
+pub mod v4;

@@ -68,6 +68,14 @@ pub enum PoolError {
         /// Identity of the pool.
         pool: PoolId,
     },
+    /// Pool whose swaps are not computed.
+    #[error("pool {pool} is not quoted: {what}")]
+    Unsupported {
+        /// Identity of the pool.
+        pool: PoolId,
+        /// Property of the pool that prevents the computation.
+        what: &'static str,
+    },
     /// Inconsistent pool state.
     #[error("pool {pool} reports an impossible state: {what}")]
     InvalidState {

@@ -120,15 +120,7 @@ impl<'a> AttackedPool<'a> {
             let (amount_out, sold) = simulate_valid(first)?;
             let gain = sold.checked_sub(first).filter(|gain| !gain.is_zero())?;
             let token = self.leg.hops.get(self.hop_index)?.token_in;
-            Some(Sandwich {
-                leg: self.leg_index,
-                hop: self.hop_index,
-                pool: pool.id(),
-                token,
-                first,
-                gain,
-                amount_out,
-            })
+            Some(Sandwich { leg: self.leg_index, hop: self.hop_index, pool: pool.id(), token, first, gain, amount_out })
         });
         candidates.max_by_key(|sandwich| sandwich.gain)
     }

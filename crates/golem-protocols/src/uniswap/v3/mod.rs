@@ -151,6 +151,11 @@ impl V3Pool {
         }
     }
 
+    /// Returns the output that can be taken from the known ticks in this direction, in raw units.
+    pub(super) fn held_out(&self, zero_for_one: bool) -> U256 {
+        self.ladder(zero_for_one).total_out()
+    }
+
     fn ladder(&self, zero_for_one: bool) -> &TickLadder {
         let slot = if zero_for_one { &self.downwards } else { &self.upwards };
         slot.get_or_init(|| TickLadder::build(&self.state, zero_for_one))
