@@ -60,7 +60,7 @@ fn pool(address: Address, token0: Address, token1: Address, kind: usize, depth: 
     ticks.sort_by_key(|tick| tick.index);
     let tick = skew.clamp(-3 * spacing, 3 * spacing - 1);
     let state = V3State {
-        address,
+        id: address.into(),
         token0,
         token1,
         fee,

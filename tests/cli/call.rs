@@ -143,7 +143,7 @@ fn every_tool_answers_over_a_devnet_of_another_process() {
     let usd: f64 = price["price_usd"].as_str().unwrap().parse().unwrap();
     assert!((3_370.0..3_430.0).contains(&usd), "{price}");
 
-    // The devnet's five pools of this pair: four fee tiers of V3, and V2.
+    // The devnet's pools of this pair: V2, four fee tiers of V3, and two of V4, one of them for the native token.
     let pools = fixture.data("get_pool_info", json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"}));
     let mut kinds: Vec<_> = pools["pools"]
         .as_array()
@@ -152,7 +152,8 @@ fn every_tool_answers_over_a_devnet_of_another_process() {
         .map(|pool| (pool["version"].as_str().unwrap(), pool["fee_tier"].as_u64().unwrap()))
         .collect();
     kinds.sort_unstable();
-    assert_eq!(kinds, [("V2", 3_000), ("V3", 100), ("V3", 500), ("V3", 3_000), ("V3", 10_000)]);
+    let v3 = [("V3", 100), ("V3", 500), ("V3", 3_000), ("V3", 10_000)];
+    assert_eq!(kinds, [&[("V2", 3_000)][..], &v3, &[("V4", 3_000); 2]].concat());
 
     let found = fixture.data("search_tokens", json!({"query": "usdc", "chain": "ethereum"}));
     assert_eq!(

@@ -18,4 +18,5 @@ mod services;
 mod sidecar;
 mod tokens;
 mod trading;
+mod v4_quotes;
 mod world;

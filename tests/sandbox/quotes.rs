@@ -20,6 +20,7 @@ use bardo::sandbox::plan::{ETHEREUM, SandboxToken};
 use bardo::sandbox::target::PricedAsset;
 use bardo::uniswap::discovery::{DiscoveryError, PoolReader, TickReach};
 use bardo::uniswap::pool::{FixedAmount, Pool, PoolError, ProtocolVersion};
+use bardo::uniswap::pool_id::PoolId;
 use bardo::uniswap::ratio::Ratio;
 use bardo::uniswap::routing::{GasCost, Route, RouteError, RouteRequest};
 use bardo::uniswap::twap::{TwapPrices, TwapRules};
@@ -30,16 +31,16 @@ use rand_chacha::ChaCha8Rng;
 use crate::world::World;
 
 /// A populated chain without new blocks, and readers for it.
-struct Fixture {
-    devnet: Devnet,
-    provider: DynProvider,
+pub(crate) struct Fixture {
+    pub(crate) devnet: Devnet,
+    pub(crate) provider: DynProvider,
     network: Network,
-    deployment: Arc<Deployment>,
+    pub(crate) deployment: Arc<Deployment>,
     usd: BTreeMap<PricedAsset, f64>,
 }
 
 impl Fixture {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let world = World::new(&ETHEREUM);
         let deployment = Arc::clone(world.background_actors.deployment());
         let usd = PricedAsset::FED.into_iter().map(|asset| (asset, world.price(asset))).collect();
@@ -63,11 +64,11 @@ impl Fixture {
         Self { devnet, provider, network, deployment, usd }
     }
 
-    fn reader(&self) -> PoolReader {
+    pub(crate) fn reader(&self) -> PoolReader {
         PoolReader::new(self.provider.clone(), &self.network).unwrap()
     }
 
-    fn good_tokens(&self) -> Vec<Address> {
+    pub(crate) fn good_tokens(&self) -> Vec<Address> {
         let tokens = self.deployment.tokens.iter();
         tokens.filter(|(token, _)| !token.is_bad()).map(|(_, address)| *address).collect()
     }
@@ -76,7 +77,7 @@ impl Fixture {
         self.deployment.tokens[&token]
     }
 
-    async fn ask<C: SolCall>(&self, contract: &str, call: C) -> Option<C::Return> {
+    pub(crate) async fn ask<C: SolCall>(&self, contract: &str, call: C) -> Option<C::Return> {
         let request = TransactionRequest {
             to: Some(TxKind::Call(self.deployment.contracts[contract])),
             input: Bytes::from(call.abi_encode()).into(),
@@ -185,11 +186,11 @@ async fn quotes_equal_the_contracts_own_to_the_wei() {
     let reader = fixture.reader();
     let snapshot = reader.pools(&fixture.good_tokens(), BlockId::latest(), TickReach::Whole).await.unwrap();
     assert_eq!(snapshot.refused, []);
-    let found: BTreeSet<Address> = snapshot.pools.pools().iter().map(Pool::address).collect();
+    let found: BTreeSet<PoolId> = snapshot.pools.pools().iter().map(Pool::id).collect();
     let good = |token: SandboxToken| !token.is_bad();
     let pools = fixture.deployment.pools.iter();
-    let expected: BTreeSet<Address> =
-        pools.filter(|pool| good(pool.token0.token) && good(pool.token1.token)).map(|pool| pool.address).collect();
+    let listed = pools.filter(|pool| good(pool.token0.token) && good(pool.token1.token));
+    let expected: BTreeSet<PoolId> = listed.map(|pool| pool.address.into()).collect();
     assert_eq!(found, expected);
 
     let mut random = ChaCha8Rng::seed_from_u64(7);
@@ -220,7 +221,7 @@ async fn quotes_equal_the_contracts_own_to_the_wei() {
     assert!(filled >= 200 && refused >= 10 && long >= 30, "{filled} filled, {refused} refused, {long} of three hops");
 }
 
-async fn check_route(fixture: &Fixture, route: &Route, pools: &BTreeMap<Address, Pool>) {
+async fn check_route(fixture: &Fixture, route: &Route, pools: &BTreeMap<PoolId, Pool>) {
     for leg in &route.legs {
         for hop in &leg.hops {
             let path = [pools[&hop.pool].clone()];
@@ -247,8 +248,7 @@ async fn routes_are_what_the_contracts_would_give() {
     let mut random = ChaCha8Rng::seed_from_u64(11);
     let (mut routed, mut splits, mut multi_hop) = (0, 0, 0);
     let all = reader.pools(&tokens, BlockId::latest(), TickReach::Whole).await.unwrap();
-    let by_address: BTreeMap<Address, Pool> =
-        all.pools.pools().iter().map(|pool| (pool.address(), pool.clone())).collect();
+    let by_id: BTreeMap<PoolId, Pool> = all.pools.pools().iter().map(|pool| (pool.id(), pool.clone())).collect();
     for _ in 0..60 {
         let from = tokens[random.random_range(0..tokens.len())];
         let to = tokens[random.random_range(0..tokens.len())];
@@ -273,7 +273,7 @@ async fn routes_are_what_the_contracts_would_give() {
         };
         routed += 1;
         assert_eq!(snapshot.block_hash, all.block_hash);
-        check_route(&fixture, &route, &by_address).await;
+        check_route(&fixture, &route, &by_id).await;
         splits += usize::from(route.legs.len() > 1);
         multi_hop += usize::from(route.legs.iter().any(|leg| leg.hops.len() > 1));
     }

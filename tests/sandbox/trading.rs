@@ -354,7 +354,7 @@ async fn a_quote_that_lies_about_anything_is_refused() {
     let pair = [fixture.weth, fixture.usdc];
     let snapshot = fixture.pools.pools(&pair, BlockId::latest(), TickReach::Near).await.unwrap();
     let worst = snapshot.pools.between(fixture.weth, fixture.usdc).filter_map(|(pool, way)| {
-        Some((pool.quote(way, FixedAmount::In(deep.exact.amount())).ok()?.amount_out, pool.address()))
+        Some((pool.quote(way, FixedAmount::In(deep.exact.amount())).ok()?.amount_out, pool.id().contract()?))
     });
     let (given, pool) = worst.min().unwrap();
     let (_liar, api) = fixture.behind("/quote", move |value| {
@@ -387,7 +387,8 @@ async fn a_call_that_differs_from_our_own_is_refused() {
         deadline: Some(U256::from(START + 600)),
     })
     .unwrap();
-    let pools: Vec<Address> = quoted.route.legs.iter().flat_map(|leg| leg.hops.iter().map(|hop| hop.pool)).collect();
+    let hops = quoted.route.legs.iter().flat_map(|leg| &leg.hops);
+    let pools: Vec<Address> = hops.filter_map(|hop| hop.pool.contract()).collect();
     let own = BuiltCall {
         chain_id: 31_337,
         account: fixture.me,

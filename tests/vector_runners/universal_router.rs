@@ -165,8 +165,8 @@ fn leg(route: &Value) -> RouteLeg {
     let (amount_in, amount_out) = (u256(&route["amountIn"]), u256(&route["amountOut"]));
     let hops = tokens.windows(2).zip(fees).map(|(pair, fee)| Hop {
         pool: match fee {
-            None => v2_pair(V2_FACTORY.parse().unwrap(), pair[0], pair[1], V2_PAIR_INIT_CODE_HASH),
-            Some(fee) => v3_pool(V3_FACTORY.parse().unwrap(), pair[0], pair[1], fee, V3_POOL_INIT_CODE_HASH),
+            None => v2_pair(V2_FACTORY.parse().unwrap(), pair[0], pair[1], V2_PAIR_INIT_CODE_HASH).into(),
+            Some(fee) => v3_pool(V3_FACTORY.parse().unwrap(), pair[0], pair[1], fee, V3_POOL_INIT_CODE_HASH).into(),
         },
         version: if fee.is_some() { PoolVersion::V3 } else { PoolVersion::V2 },
         fee: fee.unwrap_or(3_000),

@@ -304,10 +304,10 @@ fn source_note(source: &str, quoted: SourceAuction, hoped: U256) -> String {
     )
 }
 
-/// Returns the first pool that pays out `token`; its address holds a balance of that token.
+/// Returns the first pool contract that pays out `token`; it holds a balance of that token.
 fn pools_with(route: &Route, token: Address) -> Address {
-    let last = route.legs.iter().flat_map(|leg| leg.hops.iter()).filter(|hop| hop.token_out == token);
-    last.map(|hop| hop.pool).next().unwrap_or_default()
+    let mut last = route.legs.iter().flat_map(|leg| leg.hops.iter()).filter(|hop| hop.token_out == token);
+    last.find_map(|hop| hop.pool.contract()).unwrap_or_default()
 }
 
 /// Builds the Permit2 approval that an order of `amount` needs on top of the inputs already promised to open orders.

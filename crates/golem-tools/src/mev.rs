@@ -95,17 +95,22 @@ pub(super) async fn liquidity_share(
 ) -> Result<Ratio, ToolError> {
     let mut calls = CallBatch::default();
     let hops: Vec<_> = route.legs.iter().flat_map(|leg| &leg.hops).collect();
-    let held: Vec<_> =
-        hops.iter().map(|hop| calls.push(hop.token_out, &Erc20::balanceOfCall { owner: hop.pool })).collect();
+    let held: Vec<_> = hops
+        .iter()
+        .map(|hop| Some(calls.push(hop.token_out, &Erc20::balanceOfCall { owner: hop.pool.contract()? })))
+        .collect();
     let answers = chain.ask_at(calls, snapshot.block_hash).await?;
     let mut largest = Ratio::whole(U256::ZERO);
     for (hop, held) in hops.into_iter().zip(held) {
-        let held = held.take(&answers).and_then(|held| Ratio::of(hop.amount_out, held)).ok_or_else(|| {
-            ToolError::new(
-                ErrorCode::TokenInvalid,
-                format_args!("{} does not return the balance of {}", hop.token_out, hop.pool),
-            )
-        })?;
+        let held = held
+            .and_then(|held| held.take(&answers))
+            .and_then(|held| Ratio::of(hop.amount_out, held))
+            .ok_or_else(|| {
+                ToolError::new(
+                    ErrorCode::TokenInvalid,
+                    format_args!("{} does not return the balance of {}", hop.token_out, hop.pool),
+                )
+            })?;
         largest = largest.max(held);
     }
     Ok(largest)

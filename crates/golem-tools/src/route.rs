@@ -25,8 +25,10 @@ fn whole_points(part: &Ratio) -> (BasisPoints, BasisPoints) {
     (of(down), of(up))
 }
 
+/// Returns the contracts of the pools on the route.
 pub(super) fn pools_of(route: &Route) -> Vec<Address> {
-    let mut pools: Vec<Address> = route.legs.iter().flat_map(|leg| leg.hops.iter().map(|hop| hop.pool)).collect();
+    let hops = route.legs.iter().flat_map(|leg| &leg.hops);
+    let mut pools: Vec<Address> = hops.filter_map(|hop| hop.pool.contract()).collect();
     pools.sort_unstable();
     pools.dedup();
     pools

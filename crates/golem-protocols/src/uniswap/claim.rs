@@ -207,7 +207,7 @@ fn parse_path(
         if !matches!(kind, "v2-pool" | "v3-pool") {
             return Err(ClaimMismatch::Protocol(quoted(kind)));
         }
-        pools.push(address(at(hop, &["address"]), "route.address")?);
+        pools.push(address(at(hop, &["address"]), "route.address")?.into());
         tokens.insert(address(at(hop, &["tokenIn", "address"]), "route.tokenIn.address")?);
         tokens.insert(address(at(hop, &["tokenOut", "address"]), "route.tokenOut.address")?);
     }
@@ -229,7 +229,7 @@ pub fn to_json(route: &super::routing::Route, expected: &ClaimRequest, block: u6
                 super::pool::ProtocolVersion::V3 => "v3-pool",
             };
             let mut entry = serde_json::json!({
-                "type": kind, "address": hop.pool, "fee": hop.fee.to_string(),
+                "type": kind, "address": hop.pool.to_string(), "fee": hop.fee.to_string(),
                 "tokenIn": token(hop.token_in), "tokenOut": token(hop.token_out),
             });
             if let Value::Object(fields) = &mut entry {
@@ -262,6 +262,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::uniswap::pool_id::PoolId;
 
     fn claim_request() -> ClaimRequest {
         ClaimRequest {
@@ -299,7 +300,7 @@ mod tests {
         assert_eq!((claim.amount_in, claim.amount_out), (U256::from(1_000), U256::from(2_000)));
         assert_eq!(claim.tokens, [Address::repeat_byte(3)]);
         assert_eq!(claim.paths.iter().map(|path| path.amount.to::<u64>()).collect::<Vec<_>>(), [700, 300]);
-        assert_eq!(claim.paths[1].pools, [Address::repeat_byte(0x32), Address::repeat_byte(0x33)]);
+        assert_eq!(claim.paths[1].pools, [0x32, 0x33].map(|byte| PoolId::from(Address::repeat_byte(byte))));
         assert_eq!(claim.block, Some(77));
     }
 

@@ -3,7 +3,10 @@
 //!
 //! Pools are found by their CREATE2 addresses, without asking the factory. A call to a missing pool finds no code.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod keyed;
+mod ticks;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use alloy::eips::BlockId;
@@ -11,28 +14,26 @@ use alloy::primitives::{Address, B256, U256};
 use alloy::providers::{DynProvider, Provider};
 use parking_lot::Mutex;
 
+use self::keyed::V4Contracts;
+use self::ticks::TickRequest;
 use super::address::{V2_PAIR_INIT_CODE_HASH, V3_POOL_INIT_CODE_HASH, sort_tokens, v2_pair, v3_pool};
 use super::pool::{Pool, PoolError};
 use super::routing::{NamedPath, PoolSet, RebuildError, Route, RouteError, RouteRequest, best_route, rebuild};
 use super::v2::V2Pool;
-use super::v3::tick_math::{MAX_TICK, MIN_TICK};
-use super::v3::{Tick, V3Pool, V3State};
+use super::v3::{V3Pool, V3State};
 use bardo_abi::uniswap_v2::UniswapV2Pair;
 use bardo_abi::uniswap_v3::UniswapV3Pool;
-use bardo_base::text::SafeText;
-use golem_chain::multicall::{CallBatch, CallIndex};
+use golem_chain::multicall::CallBatch;
 use golem_chain::network::{KnownContract, Network};
 use golem_chain::provider::ProviderError;
+
+pub use self::keyed::KeyedPools;
 
 /// V3 fee tiers in hundredths of a basis point, each with the tick spacing that the factory assigns.
 pub const FEE_TIERS: [(u32, i32); 4] = [(100, 1), (500, 10), (3000, 60), (10_000, 200)];
 
 /// Listed tokens that routes may pass through, besides the wrapped native token.
 pub(super) const BASE_SYMBOLS: [&str; 4] = ["USDC", "USDT", "DAI", "WBTC"];
-
-/// Distance of the first ticks read from the price, in each direction. It covers a price change of at least 22 %, in
-/// whole bitmap words.
-const NEAR_TICKS: i32 = 2_048;
 
 /// Maximum price impact, in thousandths, at which the ticks near the price are sufficient. A better route cannot leave
 /// these ticks: at constant liquidity that would take twice the amount.
@@ -99,6 +100,7 @@ pub struct PoolReader {
     multicall: Address,
     v2_factory: Option<Address>,
     v3_factory: Option<Address>,
+    v4: Option<V4Contracts>,
     bases: Vec<Address>,
     kept: Mutex<Vec<CachedPools>>,
 }
@@ -135,7 +137,15 @@ impl PoolReader {
         }
         let listed = book.tokens().iter().filter(|token| BASE_SYMBOLS.contains(&token.symbol.as_str()));
         let bases = book.contract(KnownContract::WrappedNative).into_iter().chain(listed.map(|token| token.address));
-        Ok(Self { provider, multicall, v2_factory, v3_factory, bases: bases.collect(), kept: Mutex::default() })
+        Ok(Self {
+            provider,
+            multicall,
+            v2_factory,
+            v3_factory,
+            v4: V4Contracts::of(book),
+            bases: bases.collect(),
+            kept: Mutex::default(),
+        })
     }
 
     /// Returns the pools between any two of `tokens` and the network's base tokens, at `block`. Repeated requests for
@@ -233,7 +243,18 @@ impl PoolReader {
     ) -> Result<PoolSnapshot, DiscoveryError> {
         let block = BlockId::from(pin.hash);
         let (pairs, mut pools) = self.read_prices(tokens, block).await?;
-        self.read_ticks(&mut pools, block, reach).await?;
+        let requests = pools.iter().filter_map(|pool| {
+            Some(TickRequest {
+                id: pool.id,
+                contract: pool.id.contract()?,
+                tick: pool.tick,
+                spacing: pool.tick_spacing,
+            })
+        });
+        let known = self.read_ticks(&requests.collect::<Vec<_>>(), block, reach).await?;
+        for (pool, known) in pools.iter_mut().zip(known) {
+            (pool.ticks, pool.known_ticks) = (known.ticks, known.range);
+        }
         let (mut whole, mut refused) = (Vec::with_capacity(pairs.len() + pools.len()), Vec::new());
         whole.extend(pairs.into_iter().map(Pool::from));
         for state in pools {
@@ -290,7 +311,7 @@ impl PoolReader {
             let tick = slot0.tick.as_i32();
             let (ticks, known_ticks) = (Vec::new(), tick..=tick);
             let state = V3State {
-                address,
+                id: address.into(),
                 token0,
                 token1,
                 fee,
@@ -305,66 +326,4 @@ impl PoolReader {
         });
         Ok((pairs.collect(), pools.collect()))
     }
-
-    /// Reads the initialized ticks within reach: first the bitmap words, then the ticks they point to.
-    async fn read_ticks(&self, pools: &mut [V3State], block: BlockId, reach: TickReach) -> Result<(), DiscoveryError> {
-        let mut calls = CallBatch::default();
-        let mut words: Vec<(usize, i32, CallIndex<UniswapV3Pool::tickBitmapCall>)> = Vec::new();
-        for (at, pool) in pools.iter_mut().enumerate() {
-            let (first, last) = words_within(pool.tick, pool.tick_spacing, reach);
-            pool.known_ticks = ticks_of_words(first, last, pool.tick_spacing);
-            for word in first..=last {
-                // Words are within ±3,466 for the smallest tick spacing.
-                let Ok(position) = i16::try_from(word) else { continue };
-                words.push((
-                    at,
-                    word,
-                    calls.push(pool.address, &UniswapV3Pool::tickBitmapCall { wordPosition: position }),
-                ));
-            }
-        }
-        let answers = calls.send(&self.provider, self.multicall, block).await?;
-        let mut calls = CallBatch::default();
-        let mut ticks: Vec<(usize, i32, CallIndex<UniswapV3Pool::ticksCall>)> = Vec::new();
-        for (at, word, call) in words {
-            let (Some(bits), Some(pool)) = (call.take(&answers), pools.get(at)) else { return Err(unreadable()) };
-            for bit in (0..256usize).filter(|bit| bits.bit(*bit)) {
-                let bit = i32::try_from(bit).unwrap_or_default();
-                let index = (word * 256 + bit).saturating_mul(pool.tick_spacing);
-                let Ok(tick) = alloy::primitives::aliases::I24::try_from(index) else { return Err(unreadable()) };
-                ticks.push((at, index, calls.push(pool.address, &UniswapV3Pool::ticksCall { tick })));
-            }
-        }
-        let answers = calls.send(&self.provider, self.multicall, block).await?;
-        let mut found: BTreeMap<(usize, i32), i128> = BTreeMap::new();
-        for (at, index, call) in ticks {
-            found.insert((at, index), call.take(&answers).ok_or_else(unreadable)?.liquidityNet);
-        }
-        for ((at, index), liquidity_net) in found {
-            if let Some(pool) = pools.get_mut(at) {
-                pool.ticks.push(Tick { index, liquidity_net });
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Error for a pool that answered once in this block and then no more: the endpoint is at fault, not the pool.
-fn unreadable() -> DiscoveryError {
-    ProviderError::Decode { detail: SafeText::clean("a pool's ticks did not decode", 100) }.into()
-}
-
-/// Returns the first and last bitmap word to read.
-fn words_within(tick: i32, spacing: i32, reach: TickReach) -> (i32, i32) {
-    let word_of = |tick: i32| tick.clamp(MIN_TICK, MAX_TICK).div_euclid(spacing) >> 8;
-    match reach {
-        TickReach::Near => (word_of(tick - NEAR_TICKS), word_of(tick + NEAR_TICKS)),
-        TickReach::Whole => (word_of(MIN_TICK), word_of(MAX_TICK)),
-    }
-}
-
-/// Returns the range of ticks that the words cover, within the valid ticks.
-fn ticks_of_words(first: i32, last: i32, spacing: i32) -> std::ops::RangeInclusive<i32> {
-    let word = 256 * spacing;
-    (first * word).max(MIN_TICK)..=(last * word + word - 1).min(MAX_TICK)
 }

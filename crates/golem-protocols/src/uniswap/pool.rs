@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use alloy::primitives::{Address, U256};
 
+use super::pool_id::PoolId;
 use super::ratio::Ratio;
 use super::v2::V2Pool;
 use super::v3::V3Pool;
@@ -50,8 +51,8 @@ pub enum PoolError {
     /// Pool without enough liquidity for the amount.
     #[error("pool {pool} has too little liquidity for this amount; reduce it")]
     InsufficientLiquidity {
-        /// Address of the pool.
-        pool: Address,
+        /// Identity of the pool.
+        pool: PoolId,
     },
     /// Amount of zero.
     #[error("an amount of zero cannot be swapped; use an amount above zero")]
@@ -64,14 +65,22 @@ pub enum PoolError {
     ForeignToken {
         /// Token that was requested.
         token: Address,
-        /// Address of the pool.
-        pool: Address,
+        /// Identity of the pool.
+        pool: PoolId,
+    },
+    /// Pool whose swaps are not computed.
+    #[error("pool {pool} is not quoted: {what}")]
+    Unsupported {
+        /// Identity of the pool.
+        pool: PoolId,
+        /// Property of the pool that prevents the computation.
+        what: &'static str,
     },
     /// Inconsistent pool state.
     #[error("pool {pool} reports an impossible state: {what}")]
     InvalidState {
-        /// Address of the pool.
-        pool: Address,
+        /// Identity of the pool.
+        pool: PoolId,
         /// Description of the inconsistency.
         what: &'static str,
     },
@@ -110,11 +119,11 @@ impl From<V3Pool> for Pool {
 }
 
 impl Pool {
-    /// Returns the address of the pool contract.
-    pub fn address(&self) -> Address {
+    /// Returns the pool's identity.
+    pub fn id(&self) -> PoolId {
         match self {
-            Self::V2(pool) => pool.address,
-            Self::V3(pool) => pool.state().address,
+            Self::V2(pool) => pool.address.into(),
+            Self::V3(pool) => pool.state().id,
         }
     }
 
@@ -153,7 +162,7 @@ impl Pool {
         } else if token_in == token1 {
             Ok(false)
         } else {
-            Err(PoolError::ForeignToken { token: token_in, pool: self.address() })
+            Err(PoolError::ForeignToken { token: token_in, pool: self.id() })
         }
     }
 

@@ -7,6 +7,7 @@
 use alloy::primitives::{Address, U256};
 
 use super::pool::{FixedAmount, Pool, PoolError};
+use super::pool_id::PoolId;
 use super::routing::{PoolSet, Route, RouteLeg};
 
 /// Number of bisection steps for the largest first trade, which gives a precision of a millionth of the pool's depth.
@@ -21,8 +22,8 @@ pub struct Sandwich {
     pub leg: usize,
     /// Index of the attacked hop in that leg, from zero.
     pub hop: usize,
-    /// Address of the attacked pool.
-    pub pool: Address,
+    /// Identity of the attacked pool.
+    pub pool: PoolId,
     /// Token that the attacker pays and gains.
     pub token: Address,
     /// Input of the attacker's first trade.
@@ -119,15 +120,7 @@ impl<'a> AttackedPool<'a> {
             let (amount_out, sold) = simulate_valid(first)?;
             let gain = sold.checked_sub(first).filter(|gain| !gain.is_zero())?;
             let token = self.leg.hops.get(self.hop_index)?.token_in;
-            Some(Sandwich {
-                leg: self.leg_index,
-                hop: self.hop_index,
-                pool: pool.address(),
-                token,
-                first,
-                gain,
-                amount_out,
-            })
+            Some(Sandwich { leg: self.leg_index, hop: self.hop_index, pool: pool.id(), token, first, gain, amount_out })
         });
         candidates.max_by_key(|sandwich| sandwich.gain)
     }

@@ -34,7 +34,7 @@ impl V2Pool {
     /// Returns a [`PoolError`] for an amount of zero, an input that would overflow the pair's reserves, or an output at
     /// or above its reserve. The pair reverts in these cases.
     pub fn quote(&self, zero_for_one: bool, exact: FixedAmount) -> Result<PoolQuote, PoolError> {
-        let exhausted = PoolError::InsufficientLiquidity { pool: self.address };
+        let exhausted = PoolError::InsufficientLiquidity { pool: self.address.into() };
         let (reserve_in, reserve_out) =
             if zero_for_one { (self.reserve0, self.reserve1) } else { (self.reserve1, self.reserve0) };
         let (reserve_in, reserve_out) = (U256::from(reserve_in), U256::from(reserve_out));
@@ -67,7 +67,7 @@ impl V2Pool {
 
     /// Returns the pair's state after a swap that it quoted.
     pub(super) fn after(&self, zero_for_one: bool, quote: &PoolQuote) -> Result<Self, PoolError> {
-        let exhausted = || PoolError::InsufficientLiquidity { pool: self.address };
+        let exhausted = || PoolError::InsufficientLiquidity { pool: self.address.into() };
         let raw = |amount: U256| u128::try_from(amount).map_err(|_| exhausted());
         let (paid, given) = (raw(quote.amount_in)?, raw(quote.amount_out)?);
         let grown = |reserve: u128| reserve.checked_add(paid).ok_or_else(exhausted);
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn an_output_never_empties_the_pair() {
         let pair = pair(1_000_000, 2_000_000);
-        let exhausted = PoolError::InsufficientLiquidity { pool: pair.address };
+        let exhausted = PoolError::InsufficientLiquidity { pool: pair.address.into() };
         assert_eq!(pair.quote(true, FixedAmount::Out(U256::from(2_000_000))), Err(exhausted.clone()));
         assert_eq!(pair.quote(true, FixedAmount::Out(U256::MAX)), Err(exhausted.clone()));
         assert_eq!(pair.quote(true, FixedAmount::In(U256::MAX)), Err(exhausted.clone()));

@@ -13,7 +13,7 @@ use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::multicall::CallBatch;
+use golem_chain::multicall::{CallBatch, CallIndex};
 use golem_chain::token::TokenInfo;
 use golem_protocols::uniswap::discovery::TickReach;
 use golem_protocols::uniswap::pool::Pool;
@@ -32,7 +32,7 @@ pub struct Params {
     token_b: String,
     /// Chain name, alias or decimal id.
     chain: String,
-    /// Fee tier in hundredths of a basis point: 100, 500, 3000 or 10000. If given, only V3 pools of this tier are
+    /// Fee tier in hundredths of a basis point: 100, 500, 3000 or 10000. If given, only V3 and V4 pools of this tier are
     /// listed.
     #[serde(default)]
     fee_tier: Option<u32>,
@@ -58,9 +58,9 @@ pub struct Output {
 /// State of one pool.
 #[derive(Debug, Serialize, JsonSchema)]
 struct PoolInfo {
-    /// Address of the pool.
+    /// Address of the pool; in V4 the hash of its key.
     pool: String,
-    /// Uniswap version: `V2` or `V3`.
+    /// Uniswap version: `V2`, `V3` or `V4`. Swaps do not go through V4 pools.
     version: String,
     /// Fee in hundredths of a basis point: 3000 is 0.3 %.
     fee_tier: u32,
@@ -68,15 +68,16 @@ struct PoolInfo {
     price_b_per_a: Option<String>,
     /// Price of the second token in whole first tokens, without the fee.
     price_a_per_b: Option<String>,
-    /// Pool's balance of the first token, in whole tokens.
+    /// Pool's balance of the first token, in whole tokens. A V4 pool has no balance of its own: what its ticks near the
+    /// price hold, which is the least.
     held_a: String,
-    /// Pool's balance of the second token, in whole tokens.
+    /// Pool's balance of the second token, in whole tokens; in V4 as for the first.
     held_b: String,
     /// Value of both balances in dollars; absent if a price is missing.
     value_usd: Option<String>,
-    /// V3: liquidity in range, in the protocol's own unit.
+    /// V3 and V4: liquidity in range, in the protocol's own unit.
     liquidity: Option<String>,
-    /// V3: the current tick.
+    /// V3 and V4: the current tick.
     tick: Option<i32>,
 }
 
@@ -86,8 +87,9 @@ pub struct GetPoolInfo;
 impl ReadTool for GetPoolInfo {
     const META: ToolMeta = ToolMeta {
         name: "get_pool_info",
-        description: "Lists the Uniswap V2 and V3 pools between two tokens: price, fee, balances, and for V3 liquidity \
-                      and tick. All figures are from one block.",
+        description: "Lists the Uniswap V2, V3 and V4 pools between two tokens: price, fee, balances, and for V3 and V4 \
+                      liquidity and tick. Of V4, only pools with the usual fees and without a hook; swaps do not go \
+                      through them. All figures are from one block.",
         category: Category::Data,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
@@ -133,14 +135,18 @@ impl ReadTool for GetPoolInfo {
             ));
         }
         context.step("Reading pools");
-        let snapshot = chain.pools()?.pools(&[a, b], BlockId::latest(), TickReach::Near).await?;
+        let reader = chain.pools()?;
+        let snapshot = reader.pools(&[a, b], BlockId::latest(), TickReach::Near).await?;
+        let mut keys = reader.usual_keys(a, b);
+        keys.retain(|key| params.fee_tier.is_none_or(|fee| key.fee.to::<u32>() == fee));
+        let keyed = reader.keyed_pools(&keys, BlockId::from(snapshot.block_hash), TickReach::Near).await?.pools;
         let wanted = |pool: &Pool| match (params.fee_tier, pool) {
             (None, _) => true,
             (Some(fee), Pool::V3(_)) => pool.fee() == fee,
             (Some(_), Pool::V2(_)) => false,
         };
         let pools: Vec<(&Pool, bool)> = snapshot.pools.between(a, b).filter(|(pool, _)| wanted(pool)).collect();
-        if pools.is_empty() {
+        if pools.is_empty() && keyed.is_empty() {
             let tier = params.fee_tier.map(|fee| format!(" with fee tier {fee}")).unwrap_or_default();
             return Err(ToolError::new(
                 ErrorCode::PoolNotFound,
@@ -152,8 +158,7 @@ impl ReadTool for GetPoolInfo {
         let held: Vec<_> = pools
             .iter()
             .map(|(pool, _)| {
-                let owner = pool.address();
-                (calls.push(a, &Erc20::balanceOfCall { owner }), calls.push(b, &Erc20::balanceOfCall { owner }))
+                [a, b].map(|token| Some(calls.push(token, &Erc20::balanceOfCall { owner: pool.id().contract()? })))
             })
             .collect();
         let tokens = [a, b];
@@ -164,18 +169,24 @@ impl ReadTool for GetPoolInfo {
         let silent = |token: &TokenInfo| {
             ToolError::new(ErrorCode::TokenInvalid, format_args!("{} does not respond to balanceOf", token.symbol))
         };
-        let mut listed = Vec::with_capacity(pools.len());
-        for ((pool, a_is_token0), (of_a, of_b)) in pools.into_iter().zip(held) {
-            let of_a = TokenAmount::new(of_a.take(&answers).ok_or_else(|| silent(&token_a))?, token_a.decimals)?;
-            let of_b = TokenAmount::new(of_b.take(&answers).ok_or_else(|| silent(&token_b))?, token_b.decimals)?;
+        let mut listed = Vec::with_capacity(pools.len() + keyed.len());
+        let dollars = |of_a, of_b| {
             let worth = |amount, at| price(at).and_then(|price| Usd::value_of(amount, price, Rounding::Down).ok());
-            let value = worth(of_a, 0).zip(worth(of_b, 1)).and_then(|(a, b)| a.checked_add(b).ok());
+            worth(of_a, 0).zip(worth(of_b, 1)).and_then(|(a, b)| a.checked_add(b).ok())
+        };
+        let balance = |call: Option<CallIndex<Erc20::balanceOfCall>>, token: &TokenInfo| {
+            let raw = call.and_then(|call| call.take(&answers)).ok_or_else(|| silent(token))?;
+            Ok::<_, ToolError>(TokenAmount::new(raw, token.decimals)?)
+        };
+        for ((pool, a_is_token0), [of_a, of_b]) in pools.into_iter().zip(held) {
+            let (of_a, of_b) = (balance(of_a, &token_a)?, balance(of_b, &token_b)?);
+            let value = dollars(of_a, of_b);
             let state = match pool {
                 Pool::V2(_) => None,
                 Pool::V3(pool) => Some(pool.state()),
             };
             let info = PoolInfo {
-                pool: pool.address().to_string(),
+                pool: pool.id().to_string(),
                 version: pool.version().to_string(),
                 fee_tier: pool.fee(),
                 price_b_per_a: per_whole(pool.mid_price(a_is_token0), &token_a, &token_b),
@@ -185,6 +196,26 @@ impl ReadTool for GetPoolInfo {
                 value_usd: value.map(|value| value.to_string()),
                 liquidity: state.map(|state| state.liquidity.to_string()),
                 tick: state.map(|state| state.tick),
+            };
+            listed.push((value, of_a.raw(), info));
+        }
+        for pool in keyed {
+            let a_is_token0 = pool.tokens().0 == a;
+            // A sale of the other token takes out what the ticks hold of one.
+            let of_a = TokenAmount::new(pool.held_out(!a_is_token0), token_a.decimals)?;
+            let of_b = TokenAmount::new(pool.held_out(a_is_token0), token_b.decimals)?;
+            let (value, (liquidity, tick)) = (dollars(of_a, of_b), pool.position());
+            let info = PoolInfo {
+                pool: pool.id().to_string(),
+                version: "V4".to_owned(),
+                fee_tier: pool.key().fee.to(),
+                price_b_per_a: per_whole(pool.mid_price(a_is_token0), &token_a, &token_b),
+                price_a_per_b: per_whole(pool.mid_price(!a_is_token0), &token_b, &token_a),
+                held_a: of_a.to_string(),
+                held_b: of_b.to_string(),
+                value_usd: value.map(|value| value.to_string()),
+                liquidity: Some(liquidity.to_string()),
+                tick: Some(tick),
             };
             listed.push((value, of_a.raw(), info));
         }

@@ -9,6 +9,7 @@ use super::{
     CALLER, RouterCommand, RouterExecution, SwapAmounts, SwapCommand, SwapPath, THE_ROUTER, V3Path, WHOLE_BALANCE,
 };
 use crate::uniswap::pool::{FixedAmount, ProtocolVersion as PoolVersion};
+use crate::uniswap::pool_id::PoolId;
 use crate::uniswap::routing::{Hop, Route, RouteLeg};
 use bardo_base::units::BasisPoints;
 use golem_chain::permit2::PermitSingle;
@@ -208,7 +209,7 @@ fn path_commands(
         let next = sections.get(at + 1).and_then(|next| next.first());
         let to = match next {
             None => recipient,
-            Some(hop) if hop.version == PoolVersion::V2 => hop.pool,
+            Some(Hop { version: PoolVersion::V2, pool: PoolId::Contract(pair), .. }) => *pair,
             Some(_) => THE_ROUTER,
         };
         commands.push(RouterCommand::Swap(SwapCommand {

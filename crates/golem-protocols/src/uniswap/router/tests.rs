@@ -20,7 +20,7 @@ fn number(value: u64) -> U256 {
 
 fn hop(version: PoolVersion, token_in: Address, token_out: Address) -> Hop {
     Hop {
-        pool: Address::repeat_byte(if version == PoolVersion::V2 { 0x02 } else { 0x03 }),
+        pool: Address::repeat_byte(if version == PoolVersion::V2 { 0x02 } else { 0x03 }).into(),
         version,
         fee: 500,
         token_in,

@@ -7,6 +7,7 @@ use alloy::primitives::Address;
 use super::MAX_HOPS;
 use super::bound::{PoolRates, pool_rates};
 use crate::uniswap::pool::Pool;
+use crate::uniswap::pool_id::PoolId;
 
 /// Pool as an edge from one of its tokens; `to` is the other token.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +21,7 @@ pub(super) struct PoolEdge {
 /// Pools of one chain at one block, indexed for route searches. The order of the input does not matter.
 #[derive(Debug, Clone, Default)]
 pub struct PoolSet {
-    /// Sorted by address, so that indices order like addresses.
+    /// Sorted by identity, so that indices order like identities.
     pools: Vec<Pool>,
     /// Sorted by address.
     tokens: Vec<Address>,
@@ -31,9 +32,9 @@ pub struct PoolSet {
 }
 
 impl PoolSet {
-    /// Indexes the pools. Of several with the same address, the last one counts.
+    /// Indexes the pools. Of several with the same identity, the last one counts.
     pub fn new(pools: impl IntoIterator<Item = Pool>) -> Self {
-        let pools: BTreeMap<Address, Pool> = pools.into_iter().map(|pool| (pool.address(), pool)).collect();
+        let pools: BTreeMap<PoolId, Pool> = pools.into_iter().map(|pool| (pool.id(), pool)).collect();
         let pools: Vec<Pool> = pools.into_values().collect();
         let mut tokens: Vec<Address> = pools.iter().flat_map(|pool| <[Address; 2]>::from(pool.tokens())).collect();
         tokens.sort_unstable();
@@ -52,14 +53,14 @@ impl PoolSet {
         Self { pools, tokens, edges, rates }
     }
 
-    /// Returns the pools, sorted by address.
+    /// Returns the pools, sorted by identity.
     pub fn pools(&self) -> &[Pool] {
         &self.pools
     }
 
-    /// Returns the pool at this address.
-    pub fn get(&self, address: Address) -> Option<&Pool> {
-        self.index(address).and_then(|at| self.pools.get(at))
+    /// Returns the pool with this identity.
+    pub fn get(&self, id: PoolId) -> Option<&Pool> {
+        self.index(id).and_then(|at| self.pools.get(at))
     }
 
     /// Returns all tokens of the pools, sorted by address.
@@ -86,8 +87,8 @@ impl PoolSet {
         found
     }
 
-    pub(super) fn index(&self, address: Address) -> Option<usize> {
-        self.pools.binary_search_by_key(&address, Pool::address).ok()
+    pub(super) fn index(&self, id: PoolId) -> Option<usize> {
+        self.pools.binary_search_by_key(&id, Pool::id).ok()
     }
 
     pub(super) fn pool(&self, index: usize) -> Option<&Pool> {
@@ -133,7 +134,7 @@ pub(super) struct PathStep {
     pub(super) zero_for_one: bool,
 }
 
-/// Up to three pools in trading order. Paths order by length, then by pool addresses.
+/// Up to three pools in trading order. Paths order by length, then by pool identities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PoolPath {
     length: usize,

@@ -21,6 +21,7 @@ use alloy::primitives::{Address, I256, U256};
 use self::graph::PoolPath;
 use self::search::PathSearch;
 use super::pool::{FixedAmount, ProtocolVersion};
+use super::pool_id::PoolId;
 use super::ratio::Ratio;
 
 /// Number of promising paths that are always quoted, as candidates for a split, even after the best one is found.
@@ -71,8 +72,8 @@ impl RouteRequest {
 /// Pool on a path, with its amounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
-    /// Address of the pool contract.
-    pub pool: Address,
+    /// Identity of the pool.
+    pub pool: PoolId,
     /// Protocol version of the pool.
     pub version: ProtocolVersion,
     /// Fee in hundredths of a basis point.
@@ -172,7 +173,7 @@ pub enum RouteError {
     },
 }
 
-/// Finds the best route after gas. Ties prefer less gas, then fewer legs and hops, then lower pool addresses.
+/// Finds the best route after gas. Ties prefer less gas, then fewer legs and hops, then lower pool identities.
 ///
 /// # Errors
 /// Returns a [`RouteError`] if the request is invalid or no route can fill it.
@@ -257,7 +258,7 @@ fn assemble_leg(search: &PathSearch<'_>, path: &PoolPath, share_bps: u32, amount
         let (token0, token1) = pool.tokens();
         let (token_in, token_out) = if step.zero_for_one { (token0, token1) } else { (token1, token0) };
         hops.push(Hop {
-            pool: pool.address(),
+            pool: pool.id(),
             version: pool.version(),
             fee: pool.fee(),
             token_in,

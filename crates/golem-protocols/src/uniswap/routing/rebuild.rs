@@ -8,6 +8,7 @@ use alloy::primitives::{Address, U256, U512};
 use super::graph::{PathStep, PoolPath, PoolSet};
 use super::search::PathSearch;
 use super::{MAX_HOPS, Route, RouteError, RouteRequest, assemble};
+use crate::uniswap::pool_id::PoolId;
 
 /// Maximum number of paths accepted from another source; other routers split over up to seven.
 pub const MAX_PATHS: usize = 8;
@@ -16,7 +17,7 @@ pub const MAX_PATHS: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedPath {
     /// Pools in trading order.
-    pub pools: Vec<Address>,
+    pub pools: Vec<PoolId>,
     /// Part of the fixed amount, in raw units.
     pub amount: U256,
 }
@@ -30,18 +31,18 @@ pub enum RebuildError {
     /// Path without pools or with too many pools.
     #[error("a path has {0} pools; 1 to {MAX_HOPS} are accepted")]
     Hops(usize),
-    /// Address that is not a pool of the known factories between the named tokens.
+    /// Identity that is not a pool of the known factories between the named tokens.
     #[error("{0} is not a Uniswap V2 or V3 pool of this chain's factories")]
-    UnknownPool(Address),
+    UnknownPool(PoolId),
     /// Pool that does not contain the path's token at that point.
     #[error("the pool {0} does not have the token that the path delivers to it")]
-    NotAChain(Address),
+    NotAChain(PoolId),
     /// Path that ends in another token.
     #[error("a path ends in {0}, not in the requested token")]
     OtherToken(Address),
     /// Pool that is used twice: the second swap would get another price than quoted.
     #[error("the pool {0} is used twice")]
-    PoolTwice(Address),
+    PoolTwice(PoolId),
     /// Exact output over pools of both versions, which cannot follow price movements.
     #[error("a path of an exact output mixes V2 and V3 pools")]
     Mixed,
@@ -90,7 +91,7 @@ fn path_of(
     pools: &PoolSet,
     request: &RouteRequest,
     named: &NamedPath,
-    taken: &mut BTreeSet<Address>,
+    taken: &mut BTreeSet<PoolId>,
 ) -> Result<PoolPath, RebuildError> {
     if named.pools.is_empty() || named.pools.len() > MAX_HOPS {
         return Err(RebuildError::Hops(named.pools.len()));
@@ -98,13 +99,13 @@ fn path_of(
     let mut token = request.token_in;
     let mut path = PoolPath::EMPTY;
     let mut versions = BTreeSet::new();
-    for address in &named.pools {
-        if !taken.insert(*address) {
-            return Err(RebuildError::PoolTwice(*address));
+    for id in &named.pools {
+        if !taken.insert(*id) {
+            return Err(RebuildError::PoolTwice(*id));
         }
-        let at = pools.index(*address).ok_or(RebuildError::UnknownPool(*address))?;
-        let pool = pools.pool(at).ok_or(RebuildError::UnknownPool(*address))?;
-        let zero_for_one = pool.zero_for_one(token).map_err(|_| RebuildError::NotAChain(*address))?;
+        let at = pools.index(*id).ok_or(RebuildError::UnknownPool(*id))?;
+        let pool = pools.pool(at).ok_or(RebuildError::UnknownPool(*id))?;
+        let zero_for_one = pool.zero_for_one(token).map_err(|_| RebuildError::NotAChain(*id))?;
         let (token0, token1) = pool.tokens();
         token = if zero_for_one { token1 } else { token0 };
         versions.insert(pool.version());

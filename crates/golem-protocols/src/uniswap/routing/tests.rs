@@ -42,7 +42,7 @@ fn pool_of(at: u64, (a, gap, depth, skew, kind): Seed) -> Pool {
     let narrow = (600 / spacing * spacing, i128::try_from(liquidity * 5).unwrap());
     let ticks = vec![(-wide.0, wide.1), (-narrow.0, narrow.1), (narrow.0, -narrow.1), (wide.0, -wide.1)];
     let state = V3State {
-        address,
+        id: address.into(),
         token0,
         token1,
         fee,
@@ -181,7 +181,7 @@ fn check_sums(route: &Route, pools: &[Pool]) {
         }
         for hop in &leg.hops {
             assert!(used.insert(hop.pool), "a pool is in two legs");
-            let pool = pools.iter().find(|pool| pool.address() == hop.pool).unwrap();
+            let pool = pools.iter().find(|pool| pool.id() == hop.pool).unwrap();
             let exact = match route.exact {
                 FixedAmount::In(_) => FixedAmount::In(hop.amount_in),
                 FixedAmount::Out(_) => FixedAmount::Out(hop.amount_out),
@@ -266,7 +266,7 @@ fn equal_pairs_share_equally_and_lower_addresses_win_ties() {
     assert_eq!(route.amount_out, U256::from(94_965_947_516u64));
     let single = RouteRequest { max_legs: 1, ..request(0, 1, FixedAmount::In(amount), 0) };
     let route = best_route(&set, &single).unwrap();
-    assert_eq!(route.legs[0].hops[0].pool, Address::from_word(U256::from(5).into()));
+    assert_eq!(route.legs[0].hops[0].pool, Address::from_word(U256::from(5).into()).into());
     // If gas costs more than the gain, there is no split. A second leg costs 76,000 units.
     let route = best_route(&set, &request(0, 1, FixedAmount::In(amount), 100_000)).unwrap();
     assert_eq!(route.legs.len(), 1);
@@ -340,7 +340,7 @@ fn a_given_route_is_computed_over_our_pools_or_rejected() {
     let pool = |at: u64| Address::from_word(U256::from(at + 100).into());
     let named = |parts: &[(&[u64], u64)]| -> Vec<NamedPath> {
         let path = |(pools, amount): &(&[u64], u64)| NamedPath {
-            pools: pools.iter().map(|at| pool(*at)).collect(),
+            pools: pools.iter().map(|at| pool(*at).into()).collect(),
             amount: U256::from(*amount),
         };
         parts.iter().map(path).collect()
@@ -352,7 +352,7 @@ fn a_given_route_is_computed_over_our_pools_or_rejected() {
     assert_eq!(route.legs.iter().map(|leg| leg.share_bps).collect::<Vec<_>>(), [4_000, 6_000]);
     // Independent quotes: through the pair and the next pool, and directly.
     let quote = |at: u64, from: u8, amount: U256| {
-        let pool = set.get(pool(at)).unwrap();
+        let pool = set.get(pool(at).into()).unwrap();
         pool.quote(pool.zero_for_one(token(from)).unwrap(), FixedAmount::In(amount)).unwrap().amount_out
     };
     let through = quote(2, 1, quote(0, 0, U256::from(400_000)));
@@ -374,10 +374,10 @@ fn a_given_route_is_computed_over_our_pools_or_rejected() {
         (&[(&[3], u64::MAX), (&[0, 2], 5)], RebuildError::Amounts),
         (&[(&[], whole)], RebuildError::Hops(0)),
         (&[(&[0, 2, 3, 1], whole)], RebuildError::Hops(4)),
-        (&[(&[77], whole)], RebuildError::UnknownPool(pool(77))),
-        (&[(&[2], whole)], RebuildError::NotAChain(pool(2))),
+        (&[(&[77], whole)], RebuildError::UnknownPool(pool(77).into())),
+        (&[(&[2], whole)], RebuildError::NotAChain(pool(2).into())),
         (&[(&[0], whole)], RebuildError::OtherToken(token(1))),
-        (&[(&[3], 400_000), (&[3], 600_000)], RebuildError::PoolTwice(pool(3))),
+        (&[(&[3], 400_000), (&[3], 600_000)], RebuildError::PoolTwice(pool(3).into())),
         (&[(&[3], whole - 99), (&[0, 2], 99)], RebuildError::TinyPart),
     ];
     for (parts, wanted) in cases {

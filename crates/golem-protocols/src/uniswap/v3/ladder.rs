@@ -97,6 +97,11 @@ impl TickLadder {
         ladder
     }
 
+    /// Returns the output up to the last boundary, in raw units.
+    pub(super) fn total_out(&self) -> U256 {
+        self.rungs.last().map_or(U256::ZERO, |rung| rung.total_out)
+    }
+
     /// Swaps the whole amount; `None` if the pool cannot fill it.
     pub(super) fn swap(&self, exact: FixedAmount) -> Option<PoolSwap> {
         if !countable(exact) {

@@ -19,6 +19,7 @@ use self::ladder::{PoolSwap, TickLadder};
 use self::tick_math::{MAX_TICK, MIN_TICK, sqrt_price_at_tick};
 use super::address::sort_tokens;
 use super::pool::{FixedAmount, PoolError, PoolQuote};
+use super::pool_id::PoolId;
 use super::ratio::{Ratio, big};
 
 /// Denominator of fees, which are in millionths of the input.
@@ -36,8 +37,8 @@ pub struct Tick {
 /// State of a pool at one block, as read from the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct V3State {
-    /// Address of the pool contract.
-    pub address: Address,
+    /// Identity of the pool.
+    pub id: PoolId,
     /// Token with the lower address.
     pub token0: Address,
     /// Token with the higher address.
@@ -75,7 +76,7 @@ impl V3Pool {
     /// # Errors
     /// [`PoolError::InvalidState`] for a state that no pool can have.
     pub fn new(state: V3State) -> Result<Self, PoolError> {
-        check(&state).map_err(|what| PoolError::InvalidState { pool: state.address, what })?;
+        check(&state).map_err(|what| PoolError::InvalidState { pool: state.id, what })?;
         Ok(Self { state, downwards: OnceLock::new(), upwards: OnceLock::new() })
     }
 
@@ -104,7 +105,7 @@ impl V3Pool {
     /// Quotes like [`V3Pool::quote`], and returns the pool after the swap.
     pub(super) fn after(&self, zero_for_one: bool, exact: FixedAmount) -> Result<(PoolQuote, Self), PoolError> {
         let swap = self.swap(zero_for_one, exact)?;
-        let pool = self.state.address;
+        let pool = self.state.id;
         let tick =
             swap.tick_after().map_err(|_| PoolError::InvalidState { pool, what: "its price is out of range" })?;
         let after = V3State {
@@ -150,6 +151,11 @@ impl V3Pool {
         }
     }
 
+    /// Returns the output that can be taken from the known ticks in this direction, in raw units.
+    pub(super) fn held_out(&self, zero_for_one: bool) -> U256 {
+        self.ladder(zero_for_one).total_out()
+    }
+
     fn ladder(&self, zero_for_one: bool) -> &TickLadder {
         let slot = if zero_for_one { &self.downwards } else { &self.upwards };
         slot.get_or_init(|| TickLadder::build(&self.state, zero_for_one))
@@ -161,7 +167,7 @@ impl V3Pool {
         } else if exact.amount() >= U256::from(1) << 255 {
             PoolError::AmountTooLarge
         } else {
-            PoolError::InsufficientLiquidity { pool: self.state.address }
+            PoolError::InsufficientLiquidity { pool: self.state.id }
         }
     }
 }

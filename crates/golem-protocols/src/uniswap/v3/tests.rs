@@ -62,7 +62,7 @@ fn pool_of(spacing: i32, fee: u32, price_tick: i32, within: u64, positions: &[(i
     let high = sqrt_price_at_tick(price_tick + 1).unwrap();
     let in_range: i128 = nets.range(..=price_tick).map(|(_, net)| *net).sum();
     V3State {
-        address: Address::repeat_byte(9),
+        id: Address::repeat_byte(9).into(),
         token0: Address::repeat_byte(1),
         token1: Address::repeat_byte(2),
         fee,
@@ -108,7 +108,7 @@ proptest! {
             }
             Err(error) => {
                 prop_assert!(!filled, "refused what the contract fills: {error}");
-                let expected = PoolError::InsufficientLiquidity { pool: Address::repeat_byte(9) };
+                let expected = PoolError::InsufficientLiquidity { pool: Address::repeat_byte(9).into() };
                 prop_assert_eq!(error, expected);
             }
         }
@@ -166,7 +166,7 @@ fn a_swap_stops_at_ticks_that_were_not_read() {
     state.known_ticks = -15_360..=15_359;
     state.ticks.clear();
     let some = V3Pool::new(state).unwrap();
-    assert_eq!(some.quote(true, much), Err(PoolError::InsufficientLiquidity { pool: Address::repeat_byte(9) }));
+    assert_eq!(some.quote(true, much), Err(PoolError::InsufficientLiquidity { pool: Address::repeat_byte(9).into() }));
     let little = FixedAmount::In(U256::from(1u128 << 60));
     assert_eq!(some.quote(true, little), all.quote(true, little));
     assert_eq!(some.quote(true, FixedAmount::In(U256::ZERO)), Err(PoolError::ZeroAmount));

@@ -1,0 +1,139 @@
+//! V4 pools, read by their keys through the network's state view.
+
+use alloy::eips::BlockId;
+use alloy::primitives::aliases::{I24, U24};
+use alloy::primitives::{Address, U256};
+
+use super::ticks::TickRequest;
+use super::{DiscoveryError, FEE_TIERS, PoolReader, TickReach};
+use crate::uniswap::address::sort_tokens;
+use crate::uniswap::pool::PoolError;
+use crate::uniswap::pool_id::PoolId;
+use crate::uniswap::v3::ALL_TICKS;
+use crate::uniswap::v4::{V4Pool, V4State, key_fault, key_hash};
+use bardo_abi::uniswap_v4::{PoolKey, StateView};
+use golem_chain::multicall::CallBatch;
+use golem_chain::network::{AddressBook, KnownContract};
+
+/// V4 contracts of a network.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct V4Contracts {
+    /// Contract that holds all pools.
+    manager: Address,
+    /// Contract that reads the manager's storage.
+    view: Address,
+    wrapped_native: Address,
+}
+
+impl V4Contracts {
+    /// Returns the contracts of the address book; `None` if one is missing.
+    pub(super) fn of(book: &AddressBook) -> Option<Self> {
+        Some(Self {
+            manager: book.contract(KnownContract::V4PoolManager)?,
+            view: book.contract(KnownContract::V4StateView)?,
+            wrapped_native: book.contract(KnownContract::WrappedNative)?,
+        })
+    }
+}
+
+/// V4 pools at one block.
+#[derive(Debug, Clone, Default)]
+pub struct KeyedPools {
+    /// Pools with valid state.
+    pub pools: Vec<V4Pool>,
+    /// Errors of pools that were left out, because their swaps are not computed or their state is invalid.
+    pub refused: Vec<PoolError>,
+}
+
+impl PoolReader {
+    /// Returns the keys of the usual pools between two tokens, without hooks. The native token has pools of its own
+    /// beside those of the wrapped one, which stands for both here. Empty on a network without V4.
+    pub fn usual_keys(&self, a: Address, b: Address) -> Vec<PoolKey> {
+        let Some(v4) = self.v4 else { return Vec::new() };
+        let sides = |token: Address| {
+            let native = (token == v4.wrapped_native).then_some(Address::ZERO);
+            std::iter::once(token).chain(native)
+        };
+        let pairs = sides(a).flat_map(|a| sides(b).map(move |b| sort_tokens(a, b)));
+        let keys = pairs.flat_map(|(currency0, currency1)| {
+            FEE_TIERS.into_iter().map(move |(fee, spacing)| PoolKey {
+                currency0,
+                currency1,
+                fee: U24::from(fee),
+                tickSpacing: I24::try_from(spacing).unwrap_or_default(),
+                hooks: Address::ZERO,
+            })
+        });
+        keys.filter(|key| key_fault(key).is_none()).collect()
+    }
+
+    /// Reads the pools of these keys at `block`. A key without a pool is left out. So are all if the network has no V4,
+    /// or its state view reads another pool manager than the address book's.
+    ///
+    /// # Errors
+    /// Returns a [`DiscoveryError`] if the chain does not answer or does not know the block.
+    pub async fn keyed_pools(
+        &self,
+        keys: &[PoolKey],
+        block: BlockId,
+        reach: TickReach,
+    ) -> Result<KeyedPools, DiscoveryError> {
+        let pin = self.pin(block).await?;
+        self.read_keyed(keys, BlockId::from(pin.hash), reach).await
+    }
+
+    pub(super) async fn read_keyed(
+        &self,
+        keys: &[PoolKey],
+        block: BlockId,
+        reach: TickReach,
+    ) -> Result<KeyedPools, DiscoveryError> {
+        let mut read = KeyedPools::default();
+        let Some(v4) = self.v4.filter(|_| !keys.is_empty()) else { return Ok(read) };
+        let mut calls = CallBatch::default();
+        let manager = calls.push(v4.view, &StateView::poolManagerCall {});
+        let mut asked = Vec::with_capacity(keys.len());
+        for key in keys {
+            let id = key_hash(key);
+            if let Some(what) = key_fault(key) {
+                read.refused.push(PoolError::Unsupported { pool: PoolId::Keyed(id), what });
+                continue;
+            }
+            let slot0 = calls.push(v4.view, &StateView::getSlot0Call { poolId: id });
+            let liquidity = calls.push(v4.view, &StateView::getLiquidityCall { poolId: id });
+            asked.push((key, id, slot0, liquidity));
+        }
+        let answers = calls.send(&self.provider, self.multicall, block).await?;
+        if manager.take(&answers) != Some(v4.manager) {
+            return Ok(KeyedPools::default());
+        }
+        let states = asked.into_iter().filter_map(|(key, id, slot0, liquidity)| {
+            let (slot0, liquidity) = (slot0.take(&answers)?, liquidity.take(&answers)?);
+            let sqrt_price_x96 = U256::from(slot0.sqrtPriceX96);
+            let (tick, spacing) = (slot0.tick.as_i32(), key.tickSpacing.as_i32());
+            // A pool that was not initialized has no price.
+            let exists = !sqrt_price_x96.is_zero() && spacing > 0;
+            let state = V4State {
+                key: key.clone(),
+                wrapped_native: v4.wrapped_native,
+                protocol_fee: slot0.protocolFee.to(),
+                lp_fee: slot0.lpFee.to(),
+                sqrt_price_x96,
+                tick,
+                liquidity,
+                ticks: Vec::new(),
+                known_ticks: ALL_TICKS,
+            };
+            exists.then_some((TickRequest { id: PoolId::Keyed(id), contract: v4.view, tick, spacing }, state))
+        });
+        let (requests, states): (Vec<_>, Vec<_>) = states.unzip();
+        let known = self.read_ticks(&requests, block, reach).await?;
+        for (state, known) in states.into_iter().zip(known) {
+            match V4Pool::new(V4State { ticks: known.ticks, known_ticks: known.range, ..state }) {
+                Ok(pool) => read.pools.push(pool),
+                Err(error) => read.refused.push(error),
+            }
+        }
+        Ok(read)
+    }
+}
