@@ -15,10 +15,12 @@
 
 mod allowances;
 mod auction;
+mod blocks;
 pub mod data;
 pub mod engine;
 pub mod identity;
 pub mod intelligence;
+mod market;
 mod mev;
 mod orders;
 mod route;
@@ -37,6 +39,7 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &data::get_balances::TOOL_DEF,
     &data::get_chain_status::TOOL_DEF,
     &data::get_pool_info::TOOL_DEF,
+    &data::get_price_history::TOOL_DEF,
     &data::get_token_price::TOOL_DEF,
     &data::get_transaction::TOOL_DEF,
     &data::search_tokens::TOOL_DEF,

@@ -92,6 +92,7 @@ const fn query(name: &'static str, tool: &'static str) -> QueryKind {
 pub const QUERIES: &[QueryKind] = &[
     query("balances", "get_balances"),
     query("price", "get_token_price"),
+    query("price-history", "get_price_history"),
     query("pool", "get_pool_info"),
     query("tokens", "search_tokens"),
     query("chain", "get_chain_status"),
