@@ -38,6 +38,7 @@ use crate::engine::ToolDef;
 pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &data::get_balances::TOOL_DEF,
     &data::get_chain_status::TOOL_DEF,
+    &data::get_indicator::TOOL_DEF,
     &data::get_pool_info::TOOL_DEF,
     &data::get_price_history::TOOL_DEF,
     &data::get_token_price::TOOL_DEF,

@@ -8,11 +8,13 @@
 //! | `swaps` | swaps of pools, from their logs |
 //! | `candles` | intervals with open, high, low and close |
 //! | `history` | candles of a pair, read from its deepest pool |
+//! | `indicators` | indicators over candles |
 //! | `depth` | amounts within 2 % of a pool's price |
 
 pub(crate) mod candles;
 pub(crate) mod depth;
 pub(crate) mod fixed;
 pub(crate) mod history;
+pub(crate) mod indicators;
 pub(crate) mod logs;
 pub(crate) mod swaps;

@@ -93,6 +93,7 @@ pub const QUERIES: &[QueryKind] = &[
     query("balances", "get_balances"),
     query("price", "get_token_price"),
     query("price-history", "get_price_history"),
+    query("indicator", "get_indicator"),
     query("pool", "get_pool_info"),
     query("tokens", "search_tokens"),
     query("chain", "get_chain_status"),
