@@ -43,6 +43,7 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &data::get_price_history::TOOL_DEF,
     &data::get_token_price::TOOL_DEF,
     &data::get_transaction::TOOL_DEF,
+    &data::list_pools::TOOL_DEF,
     &data::search_tokens::TOOL_DEF,
     &identity::identity_discover_agents::TOOL_DEF,
     &identity::identity_evaluate_agent_trust::TOOL_DEF,

@@ -7,4 +7,5 @@ pub mod get_pool_info;
 pub mod get_price_history;
 pub mod get_token_price;
 pub mod get_transaction;
+pub mod list_pools;
 pub mod search_tokens;

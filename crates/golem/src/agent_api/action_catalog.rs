@@ -95,6 +95,7 @@ pub const QUERIES: &[QueryKind] = &[
     query("price-history", "get_price_history"),
     query("indicator", "get_indicator"),
     query("pool", "get_pool_info"),
+    query("pools", "list_pools"),
     query("tokens", "search_tokens"),
     query("chain", "get_chain_status"),
     query("quote", "uniswap_get_quote"),
