@@ -26,6 +26,7 @@ use bardo_safety::orders::Orders;
 use bardo_sandbox::{BlockPace, MarketMode, SandboxConfig};
 use golem_chain::network::{LiveBlock, NetworkKind, NetworkPlan, NetworkPlanError};
 use golem_tools::ALL_TOOL_DEFS;
+use golem_tools::data::estimate_gas;
 use golem_tools::engine::{
     ApprovalMode, CallStatus, Catalog, CatalogEntry, Executor, ExecutorConfig, Hook, ToolCall, ToolInput, ToolResponse,
     WriteAccess,
@@ -129,6 +130,9 @@ pub(super) fn respond(
     options: CallFlags,
 ) -> Result<ToolResponse, CommandFailure> {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
+    // An estimate is a dry run inside: it needs the account's address, and not its key.
+    let estimates = catalog.get(tool).is_some_and(|entry| prepares(entry) && !writes(entry));
+    let options = CallFlags { dry_run: options.dry_run || estimates, ..options };
     // Paper results are stored next to the ledger, so reads in paper mode need it.
     let needs = options.paper || needs_ledger(catalog.get(tool), options.idempotency_key.as_deref());
     let mut logs = None;
@@ -286,7 +290,7 @@ async fn act(
 ) -> Result<(Option<WriteAccess>, Option<Orders>), AccountError> {
     let rules = bardo_runtime::rules(config, opened, ledger).await.map_err(AccountError::Answer)?;
     opened.world = opened.world.clone().under(rules.clone());
-    if !options.paper && !entry.is_some_and(|entry| writes(entry)) {
+    if !options.paper && !entry.is_some_and(|entry| prepares(entry)) {
         let orders = match entry.is_some_and(|entry| follows(entry)) {
             true => Some(bardo_runtime::orders(config, opened, ledger, rules, fabric, clock, || false).await),
             false => None,
@@ -368,7 +372,7 @@ pub(super) async fn signing_context(
 /// read-only file systems.
 fn needs_ledger(entry: Option<&Arc<CatalogEntry>>, idempotency_key: Option<&str>) -> bool {
     let kept =
-        |entry: &Arc<CatalogEntry>| writes(entry) || follows(entry) || entry.def.meta.category == Category::Safety;
+        |entry: &Arc<CatalogEntry>| prepares(entry) || follows(entry) || entry.def.meta.category == Category::Safety;
     entry.is_some_and(|entry| idempotency_key.is_some() || kept(entry))
 }
 
@@ -380,6 +384,11 @@ fn follows(entry: &CatalogEntry) -> bool {
 /// Returns true if the tool quotes the route of a swap.
 fn quotes(entry: &CatalogEntry) -> bool {
     matches!(entry.def.meta.card, Some(CardKind::Quote))
+}
+
+/// Returns true if the tool prepares an action with the account: a write, or the estimate of one.
+fn prepares(entry: &CatalogEntry) -> bool {
+    writes(entry) || entry.def.meta.name == estimate_gas::TOOL_DEF.meta.name
 }
 
 fn writes(entry: &CatalogEntry) -> bool {

@@ -36,6 +36,7 @@ use crate::engine::ToolDef;
 
 /// All built-in tools.
 pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
+    &data::estimate_gas::TOOL_DEF,
     &data::get_balances::TOOL_DEF,
     &data::get_chain_status::TOOL_DEF,
     &data::get_indicator::TOOL_DEF,

@@ -1,5 +1,6 @@
 //! Data tools: chain status, tokens, balances, pools, prices, candles, indicators and transactions.
 
+pub mod estimate_gas;
 pub mod get_balances;
 pub mod get_chain_status;
 pub mod get_indicator;

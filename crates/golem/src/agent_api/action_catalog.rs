@@ -106,6 +106,7 @@ pub const QUERIES: &[QueryKind] = &[
     query("mev-risk", "intel_assess_mev_risk"),
     query("simulation", "simulate_transaction"),
     query("safety", "check_safety_status"),
+    query("gas-estimate", "estimate_gas"),
     query("wallet", "wallet_get_status"),
     query("gas", "wallet_get_gas_price"),
     query("session-keys", "session_get_keys"),
