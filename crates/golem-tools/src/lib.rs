@@ -42,6 +42,7 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &data::get_indicator::TOOL_DEF,
     &data::get_pool_info::TOOL_DEF,
     &data::get_price_history::TOOL_DEF,
+    &data::get_risk_metrics::TOOL_DEF,
     &data::get_token_price::TOOL_DEF,
     &data::get_transaction::TOOL_DEF,
     &data::list_pools::TOOL_DEF,

@@ -180,7 +180,7 @@ impl ReadTool for GetBalances {
 }
 
 /// Resolves the named tokens, or lists the native token and every listed token.
-async fn tokens_of(chain: &ConnectedChain, named: Option<&[String]>) -> Result<Vec<TokenInfo>, ToolError> {
+pub(super) async fn tokens_of(chain: &ConnectedChain, named: Option<&[String]>) -> Result<Vec<TokenInfo>, ToolError> {
     let network = chain.network();
     if let Some(named) = named {
         return try_join_all(named.iter().map(|name| chain.token(name))).await;
@@ -192,12 +192,15 @@ async fn tokens_of(chain: &ConnectedChain, named: Option<&[String]>) -> Result<V
 }
 
 /// Balances read in one block.
-struct BlockBalances {
+pub(super) struct BlockBalances {
+    /// Number of the block.
     block_number: u64,
-    balances: Vec<(TokenInfo, TokenAmount)>,
+    /// Tokens with their amounts, zero ones too.
+    pub(super) balances: Vec<(TokenInfo, TokenAmount)>,
 }
 
-async fn held_on(
+/// Balances of `account` in the newest block, in paper mode with the paper ledger's changes.
+pub(super) async fn held_on(
     world: &ToolEnvironment,
     chain: &ConnectedChain,
     account: Address,

@@ -9,6 +9,7 @@
 //! | `candles` | intervals with open, high, low and close |
 //! | `history` | candles of a pair, read from its deepest pool |
 //! | `indicators` | indicators over candles |
+//! | `risk` | risk figures of holdings at past prices |
 //! | `depth` | amounts within 2 % of a pool's price |
 
 pub(crate) mod candles;
@@ -17,4 +18,5 @@ pub(crate) mod fixed;
 pub(crate) mod history;
 pub(crate) mod indicators;
 pub(crate) mod logs;
+pub(crate) mod risk;
 pub(crate) mod swaps;

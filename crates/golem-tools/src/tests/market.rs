@@ -308,3 +308,74 @@ async fn pools_have_the_depth_of_the_quoter_and_the_volume_of_the_logs() {
     let token = json!({"pool": weth.to_string(), "chain": "ethereum"});
     assert_eq!(harness.code("list_pools", token).await, (CallStatus::Error, ErrorCode::PoolNotFound));
 }
+
+/// Figures recomputed in floating point from the holdings that the answer lists and the candles of `get_price_history`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn risk_figures_follow_from_the_holdings_and_the_candles() {
+    let harness = harness(Some(0));
+    let lookback = 90;
+    let params = json!({"chain": "ethereum", "interval": "1m", "lookback": lookback});
+    let data = harness.data("get_risk_metrics", params).await;
+    let number = |value: &Value| value.as_str().unwrap().parse::<f64>().unwrap();
+    let mut values = vec![0.0; lookback];
+    let mut shares = Vec::new();
+    let mut risky = 0;
+    for holding in data["holdings"].as_array().unwrap() {
+        let worth = number(&holding["value_usd"]);
+        shares.push(worth);
+        if ["USDC", "USDT", "DAI"].contains(&holding["token"].as_str().unwrap()) {
+            values.iter_mut().for_each(|value| *value += worth);
+            continue;
+        }
+        risky += 1;
+        let params = json!({"token": holding["token"], "chain": "ethereum", "interval": "1m", "lookback": lookback});
+        let history = harness.data("get_price_history", params).await;
+        let closes: Vec<f64> =
+            history["candles"].as_array().unwrap().iter().map(|candle| number(&candle["close"])).collect();
+        values.iter_mut().zip(&closes).for_each(|(value, close)| *value += worth * close / closes[lookback - 1]);
+    }
+    assert!(risky >= 1 && shares.len() > risky, "{data:#}");
+    let returns: Vec<f64> = values.windows(2).map(|pair| pair[1] / pair[0] - 1.0).collect();
+    let count = returns.len() as f64;
+    let mean = returns.iter().sum::<f64>() / count;
+    let deviation = (returns.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / (count - 1.0)).sqrt();
+    let downside = (returns.iter().map(|one| one.min(0.0).powi(2)).sum::<f64>() / count).sqrt();
+    let per_year = (365.0 * 24.0 * 60.0_f64).sqrt();
+    let mut sorted = returns.clone();
+    sorted.sort_by(f64::total_cmp);
+    // 89 returns: the fifth worst, since a twentieth of them is 4.45.
+    let at_risk = -sorted[4];
+    let mut high = 0.0_f64;
+    let fall = values.iter().fold(0.0_f64, |fall, value| {
+        high = high.max(*value);
+        fall.max(1.0 - value / high)
+    });
+    let total: f64 = shares.iter().sum();
+    for (field, expected) in [
+        ("var_95", at_risk),
+        ("var_95_usd", at_risk * total),
+        ("volatility", deviation * per_year),
+        ("sharpe", mean / deviation * per_year),
+        ("sortino", mean / downside * per_year),
+        ("max_drawdown", fall),
+        ("concentration", shares.iter().map(|share| (share / total).powi(2)).sum()),
+        ("value_usd", total),
+    ] {
+        let answer = number(&data[field]);
+        assert!((answer - expected).abs() <= 1e-6 * expected.abs().max(1e-3), "{field}: {answer}, expected {expected}");
+    }
+    assert_eq!(data["sample_count"], lookback - 1);
+    assert_eq!(data["window_end"].as_u64().unwrap() - data["window_start"].as_u64().unwrap(), 60 * lookback as u64);
+
+    let with = |more: Value| {
+        let mut params = json!({"chain": "ethereum"});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        params
+    };
+    let nobody = with(json!({"account": Address::repeat_byte(0x41).to_string()}));
+    assert_eq!(harness.code("get_risk_metrics", nobody).await, (CallStatus::Error, ErrorCode::InsufficientBalance));
+    let few = with(json!({"lookback": 20}));
+    assert_eq!(harness.code("get_risk_metrics", few).await, (CallStatus::Error, ErrorCode::ValidationFailed));
+    let error = harness.call("get_risk_metrics", with(json!({"interval": "1h"}))).await.error.unwrap();
+    assert!((1..=3).contains(&error.details()["available"].as_u64().unwrap()), "{error:?}");
+}
