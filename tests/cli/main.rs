@@ -41,6 +41,7 @@ mod paper;
 #[cfg(unix)]
 mod permits;
 mod policy;
+mod portfolio;
 mod quotes;
 #[cfg(unix)]
 mod rare;

@@ -41,6 +41,7 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &data::get_chain_status::TOOL_DEF,
     &data::get_indicator::TOOL_DEF,
     &data::get_pool_info::TOOL_DEF,
+    &data::get_portfolio::TOOL_DEF,
     &data::get_price_history::TOOL_DEF,
     &data::get_risk_metrics::TOOL_DEF,
     &data::get_token_price::TOOL_DEF,

@@ -5,6 +5,7 @@ pub mod get_balances;
 pub mod get_chain_status;
 pub mod get_indicator;
 pub mod get_pool_info;
+pub mod get_portfolio;
 pub mod get_price_history;
 pub mod get_risk_metrics;
 pub mod get_token_price;

@@ -107,6 +107,7 @@ pub const QUERIES: &[QueryKind] = &[
     query("simulation", "simulate_transaction"),
     query("safety", "check_safety_status"),
     query("gas-estimate", "estimate_gas"),
+    query("portfolio", "get_portfolio"),
     query("risk", "get_risk_metrics"),
     query("wallet", "wallet_get_status"),
     query("gas", "wallet_get_gas_price"),
