@@ -16,6 +16,7 @@ use bardo_base::fabric::{EventKind, Fabric, FabricConfig};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{CapabilityTier, CardKind, Category, Phase};
 use bardo_base::secret::Password;
+use bardo_runtime::accounting::{BookKeeper, ToolBooks};
 use bardo_runtime::data::{DataFolder, Ledger};
 use bardo_runtime::labels::{self, AddressNames};
 use bardo_runtime::questions::answering;
@@ -26,6 +27,7 @@ use bardo_safety::orders::Orders;
 use bardo_sandbox::{BlockPace, MarketMode, SandboxConfig};
 use golem_chain::network::{LiveBlock, NetworkKind, NetworkPlan, NetworkPlanError};
 use golem_tools::ALL_TOOL_DEFS;
+use golem_tools::data::{estimate_gas, get_portfolio};
 use golem_tools::engine::{
     ApprovalMode, CallStatus, Catalog, CatalogEntry, Executor, ExecutorConfig, Hook, ToolCall, ToolInput, ToolResponse,
     WriteAccess,
@@ -129,6 +131,9 @@ pub(super) fn respond(
     options: CallFlags,
 ) -> Result<ToolResponse, CommandFailure> {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
+    // An estimate is a dry run inside: it needs the account's address, and not its key.
+    let estimates = catalog.get(tool).is_some_and(|entry| prepares(entry) && !writes(entry));
+    let options = CallFlags { dry_run: options.dry_run || estimates, ..options };
     // Paper results are stored next to the ledger, so reads in paper mode need it.
     let needs = options.paper || needs_ledger(catalog.get(tool), options.idempotency_key.as_deref());
     let mut logs = None;
@@ -186,7 +191,14 @@ pub(super) fn respond(
         let telling = std::io::stderr().is_terminal().then(|| tokio::spawn(print_progress(fabric.subscribe(1_024))));
         let rehearsal = opened.rehearsal.clone();
         let inhabited = opened.inhabited().to_vec();
-        let world = opened.world.with_paper(acting.as_ref().map(|acting| acting.paper.clone()));
+        let books = match (&ledger, catalog.get(tool).is_some_and(|entry| reviews(entry))) {
+            (Some(ledger), true) => opened.world.account.map(|account| {
+                let keeper = BookKeeper::new(config, opened.world.chains(), ledger.store.clone(), account);
+                Arc::new(ToolBooks::new(keeper, opened.world.chains())) as Arc<_>
+            }),
+            _ => None,
+        };
+        let world = opened.world.with_books(books).with_paper(acting.as_ref().map(|acting| acting.paper.clone()));
         let recorder = rehearsal.as_ref().and_then(|one| RehearsalRecorder::of(one, &DataFolder::of(config)));
         let hooks = recorder.into_iter().map(|hook| Arc::new(hook) as Arc<dyn Hook>).collect();
         let executor = Executor::new(ExecutorConfig {
@@ -286,8 +298,8 @@ async fn act(
 ) -> Result<(Option<WriteAccess>, Option<Orders>), AccountError> {
     let rules = bardo_runtime::rules(config, opened, ledger).await.map_err(AccountError::Answer)?;
     opened.world = opened.world.clone().under(rules.clone());
-    if !options.paper && !entry.is_some_and(|entry| writes(entry)) {
-        let orders = match entry.is_some_and(|entry| follows(entry)) {
+    if !options.paper && !entry.is_some_and(|entry| prepares(entry)) {
+        let orders = match entry.is_some_and(|entry| follows(entry) || reviews(entry)) {
             true => Some(bardo_runtime::orders(config, opened, ledger, rules, fabric, clock, || false).await),
             false => None,
         };
@@ -367,8 +379,9 @@ pub(super) async fn signing_context(
 /// Returns true if the call needs the ledger. Reads without stored results write nothing to disk, so they work on
 /// read-only file systems.
 fn needs_ledger(entry: Option<&Arc<CatalogEntry>>, idempotency_key: Option<&str>) -> bool {
-    let kept =
-        |entry: &Arc<CatalogEntry>| writes(entry) || follows(entry) || entry.def.meta.category == Category::Safety;
+    let kept = |entry: &Arc<CatalogEntry>| {
+        prepares(entry) || follows(entry) || reviews(entry) || entry.def.meta.category == Category::Safety
+    };
     entry.is_some_and(|entry| idempotency_key.is_some() || kept(entry))
 }
 
@@ -377,9 +390,19 @@ fn follows(entry: &CatalogEntry) -> bool {
     matches!(entry.def.meta.card, Some(CardKind::Order | CardKind::CrossChain))
 }
 
+/// Returns true if the tool reads the books of the account.
+fn reviews(entry: &CatalogEntry) -> bool {
+    entry.def.meta.name == get_portfolio::TOOL_DEF.meta.name
+}
+
 /// Returns true if the tool quotes the route of a swap.
 fn quotes(entry: &CatalogEntry) -> bool {
     matches!(entry.def.meta.card, Some(CardKind::Quote))
+}
+
+/// Returns true if the tool prepares an action with the account: a write, or the estimate of one.
+fn prepares(entry: &CatalogEntry) -> bool {
+    writes(entry) || entry.def.meta.name == estimate_gas::TOOL_DEF.meta.name
 }
 
 fn writes(entry: &CatalogEntry) -> bool {

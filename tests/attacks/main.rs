@@ -7,6 +7,7 @@ mod alerts;
 mod allowances;
 mod books;
 mod brain;
+mod candles;
 mod clocks;
 mod endpoints;
 mod exits;

@@ -43,6 +43,7 @@ mod paper;
 #[cfg(unix)]
 mod permits;
 mod policy;
+mod portfolio;
 mod quotes;
 #[cfg(unix)]
 mod rare;

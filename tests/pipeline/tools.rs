@@ -286,3 +286,73 @@ async fn the_native_token_is_wrapped_and_unwrapped_unit_for_unit_in_any_phase() 
     let nothing = fixture.call("unwrap_native", json!({"amount": "max", "chain": "ethereum"})).await;
     assert_eq!(nothing.error.as_ref().map(ToolError::code), Some(ErrorCode::ValidationFailed), "{nothing:#?}");
 }
+
+/// An estimate equals what the same swap uses, and leaves nothing behind: no transaction, no reservation, and a permit
+/// that cannot be committed.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_estimate_of_gas_equals_the_action_and_leaves_nothing_to_commit() {
+    let fixture = Fixture::new(7).await;
+    let (nonce, coin) = (fixture.world.nonce().await, fixture.coin().await);
+    let params = json!({"tool": "uniswap_execute_swap", "params": swap("USDC", "WETH", "60")});
+    let estimate = fixture.data("estimate_gas", params).await;
+    assert_eq!((fixture.world.nonce().await, fixture.coin().await), (nonce, coin));
+    assert!(fixture.world.stored().is_empty(), "nothing was signed");
+    let trail = fixture.world.trail();
+    let kinds: Vec<&str> = trail.iter().map(|(kind, _)| kind.as_str()).collect();
+    let (_, rehearsed) =
+        trail.iter().find(|(kind, _)| kind == "permit:rehearsed").unwrap_or_else(|| panic!("{kinds:?}"));
+    let permit_id = serde_json::from_value(rehearsed["permit_id"].clone()).unwrap();
+    let refused = fixture.world.pipeline.commit(permit_id, bardo::safety::approval::Consent::None).await;
+    assert!(refused.is_err(), "the permit is used up");
+    assert_eq!(fixture.world.nonce().await, nonce);
+
+    let response = fixture.call("uniswap_execute_swap", swap("USDC", "WETH", "60")).await;
+    assert_eq!(response.status, CallStatus::Success, "{response:#?}");
+    let transactions = response.decision_hints.unwrap()["transactions"].clone();
+    let transactions = transactions.as_array().unwrap();
+    let used: u64 = transactions.iter().map(|one| one["gas_used"].as_u64().unwrap()).sum();
+    assert_eq!(estimate["transaction_count"], transactions.len());
+    // Minimum and deadline in the calldata differ, and other tests move the pools meanwhile, at most over a tick.
+    let estimated = estimate["gas_used"].as_u64().unwrap();
+    assert!(estimated.abs_diff(used) <= used / 6, "{estimated} {used}");
+    // The cost is within the bound, and near the estimate: base fees differ from block to block by an eighth at most.
+    let paid = coin - fixture.coin().await;
+    let (cost, worst) = (amount(&estimate, "gas_cost", 18), amount(&estimate, "worst_cost", 18));
+    assert!(paid <= worst && cost <= worst, "{paid} {estimate:#}");
+    assert!(cost.abs_diff(paid) < paid / U256::from(3), "{cost} {paid}");
+    assert_eq!(estimate["data_fee"], "0");
+    // ETH is worth about 3,400 dollars on the devnet.
+    let dollars: f64 = estimate["worst_cost_usd"].as_str().unwrap().parse().unwrap();
+    let coins: f64 = estimate["worst_cost"].as_str().unwrap().parse().unwrap();
+    assert!((3_000.0..3_800.0).contains(&(dollars / coins)), "{dollars} {coins}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_estimate_has_the_data_fee_of_a_rollup_and_none_exists_for_a_read_or_a_blocked_action() {
+    let fixture = Fixture::new(7).await;
+    let refused = async |params: Value| fixture.call("estimate_gas", params).await.error.unwrap().code();
+    for tool in ["get_balances", "estimate_gas"] {
+        assert_eq!(refused(json!({"tool": tool, "params": {}})).await, ErrorCode::ValidationFailed, "{tool}");
+    }
+    assert_eq!(refused(json!({"tool": "no_such_tool", "params": {}})).await, ErrorCode::ToolUnknown);
+    let dear = json!({"tool": "uniswap_execute_swap", "params": swap("USDC", "WETH", "99999999")});
+    assert_eq!(refused(dear).await, ErrorCode::SafetySpendingLimitExceeded);
+    // The next fixture has the same account, which one fixture at a time may use.
+    drop(fixture);
+
+    // PUSH7 10^15, PUSH0, MSTORE, PUSH1 32, PUSH0, RETURN: a thousandth of a native token for every transaction.
+    let code = alloy::primitives::bytes!("66038d7ea4c680005f5260205ff3");
+    let mut world = TestHarness::new(7).await;
+    world.pipeline = world.as_rollup(Address::repeat_byte(0x0f), code).await;
+    let (acting, _phase) = acting(&world, world.pipeline.clone(), ApprovalMode::Never);
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+    let executor = executor(catalog, seen(&world), world.fabric(), None, Some(acting));
+    let params = json!({"tool": "wrap_native", "params": {"amount": "0.1", "chain": "ethereum"}});
+    let response = executor.call(ToolCall::new("estimate_gas", ToolInput::Json(params))).await;
+    assert_eq!(response.status, CallStatus::Success, "{response:#?}");
+    let data = response.data.unwrap();
+    assert_eq!((&data["transaction_count"], &data["data_fee"]), (&json!(1), &json!("0.002")), "twice the oracle's fee");
+    let limit = U256::from(data["gas_limit"].as_u64().unwrap());
+    let fee = amount(&data, "worst_cost", 18) - amount(&data, "data_fee", 18);
+    assert!((fee % limit).is_zero(), "the rest is the gas limit at one price");
+}

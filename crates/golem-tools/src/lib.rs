@@ -15,10 +15,12 @@
 
 mod allowances;
 mod auction;
+mod blocks;
 pub mod data;
 pub mod engine;
 pub mod identity;
 pub mod intelligence;
+mod market;
 mod mev;
 mod orders;
 mod route;
@@ -34,11 +36,17 @@ use crate::engine::ToolDef;
 
 /// All built-in tools.
 pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
+    &data::estimate_gas::TOOL_DEF,
     &data::get_balances::TOOL_DEF,
     &data::get_chain_status::TOOL_DEF,
+    &data::get_indicator::TOOL_DEF,
     &data::get_pool_info::TOOL_DEF,
+    &data::get_portfolio::TOOL_DEF,
+    &data::get_price_history::TOOL_DEF,
+    &data::get_risk_metrics::TOOL_DEF,
     &data::get_token_price::TOOL_DEF,
     &data::get_transaction::TOOL_DEF,
+    &data::list_pools::TOOL_DEF,
     &data::search_tokens::TOOL_DEF,
     &identity::identity_discover_agents::TOOL_DEF,
     &identity::identity_evaluate_agent_trust::TOOL_DEF,

@@ -92,6 +92,18 @@ pub(super) fn invalid(parameter: &str, what: &dyn std::fmt::Display) -> ToolErro
         .detail("parameter", parameter)
 }
 
+/// Returns the contract of a token to pools and feeds: its own, or the wrapped token's for the native token.
+///
+/// # Errors
+/// `CHAIN_UNSUPPORTED` if the address book has no wrapped native token.
+pub(super) fn contract_of(chain: &ConnectedChain, token: &TokenInfo) -> Result<Address, ToolError> {
+    let network = chain.network();
+    token.contract(network).ok_or_else(|| {
+        let what = format_args!("the address book of {network} has no wrapped {}", token.symbol);
+        ToolError::new(ErrorCode::ChainUnsupported, what)
+    })
+}
+
 /// Builds the error for a balance that does not cover an action together with the open orders. Amounts in raw units.
 pub(super) fn insufficient(token: &TokenInfo, [needed, held, promised]: [U256; 3]) -> Result<ToolError, ToolError> {
     let [needed, held, promised] = [needed, held, promised].map(|raw| TokenAmount::new(raw, token.decimals));

@@ -7,19 +7,22 @@ mod paper;
 mod summary;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 use alloy::providers::Provider as _;
+use futures::future::BoxFuture;
 use serde::Serialize;
 
 use super::depth::{confirmations, settings_of};
 use bardo_accounting::books::{BookError, Shortage};
 use bardo_accounting::csv::BooksMoney;
 use bardo_accounting::entry::Entry;
-use bardo_accounting::report::{self, Balance, Period, Report, Selection};
+use bardo_accounting::report::{self, Balance, Period, Report, Selection, Totals};
 use bardo_accounting::tables::{self, PriceHistory, TokenFault};
 use bardo_base::config::Config;
+use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use bardo_safety::chain_snapshot::SnapshotReader;
@@ -29,7 +32,7 @@ use golem_chain::network::{self, DataFees, Network, NetworkKind};
 use golem_chain::provider::ProviderError;
 use golem_chain::sender::SenderRules;
 use golem_chain::token::{TokenId, TokenInfo};
-use golem_tools::engine::ConnectedChain;
+use golem_tools::engine::{AccountBooks, BooksSums, ConnectedChain};
 
 pub use import::{ImportError, Imported, Importer};
 pub use summary::summary;
@@ -51,6 +54,54 @@ pub struct BookKeeper {
     chains: Vec<(SnapshotReader, u64)>,
     store: Store,
     account: Address,
+}
+
+/// Books of an account as tools see them.
+#[derive(Clone)]
+pub struct ToolBooks {
+    keeper: BookKeeper,
+    networks: Vec<Network>,
+}
+
+impl ToolBooks {
+    /// Creates the books that `keeper` keeps on `chains`.
+    pub fn new(keeper: BookKeeper, chains: &[ConnectedChain]) -> Self {
+        Self { keeper, networks: chains.iter().map(|chain| chain.network().clone()).collect() }
+    }
+}
+
+impl fmt::Debug for ToolBooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolBooks").field("account", &self.keeper.account).finish_non_exhaustive()
+    }
+}
+
+impl AccountBooks for ToolBooks {
+    fn account(&self) -> Address {
+        self.keeper.account
+    }
+
+    fn since(&self, from: u64) -> BoxFuture<'_, Result<BooksSums, ToolError>> {
+        Box::pin(async move {
+            let updated = self.keeper.update().await.into_iter();
+            let faults = updated.filter_map(|(chain, imported)| {
+                imported.err().map(|error| SafeText::clean(&format!("{chain}: {error}"), 200))
+            });
+            let faults = faults.collect();
+            let scope = ReportScope {
+                period: Period { from, to: u64::MAX },
+                account: Some(self.keeper.account),
+                networks: &self.networks,
+                money: ReportScope::money_of(&self.networks),
+            };
+            let unreadable = |error: AccountingError| ToolError::new(ErrorCode::StoreUnavailable, error);
+            let Books { report, .. } = read(&self.keeper.store, &scope).map_err(unreadable)?;
+            let net = report.totals.net().map_err(|error| unreadable(error.into()))?;
+            let unrealised = report.unrealised().map_err(|error| unreadable(error.into()))?;
+            let Totals { trades, realised, gas, fees, incomplete, .. } = report.totals;
+            Ok(BooksSums { trades, realised, gas, fees, net, unrealised, incomplete, faults })
+        })
+    }
 }
 
 /// Balance by the books and by the chain, in raw units.

@@ -8,7 +8,7 @@ use super::error::BootError;
 use super::state::{SessionChannels, SessionControl, SessionSources, SessionState};
 use super::time::UNHURRIED;
 use super::{SessionOptions, StopWatch, send_news};
-use crate::accounting::BookKeeper;
+use crate::accounting::{BookKeeper, ToolBooks};
 use crate::data::{DataFolder, Ledger};
 use crate::questions::shared::SharedQueue;
 use crate::rehearsal::Rehearsal;
@@ -83,7 +83,11 @@ pub(super) async fn boot(
     let sandbox = opened.sandbox;
     let orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
     let paper = acting.as_ref().map(|acting| acting.paper.clone());
-    let world = Arc::new(opened.world.with_orders(orders).with_paper(paper));
+    let world = opened.world.with_orders(orders).with_paper(paper);
+    let books = world.account.filter(|_| !options.watch);
+    let books = books.map(|account| BookKeeper::new(config, world.chains(), ledger.store.clone(), account));
+    let tool_books = books.clone().map(|keeper| Arc::new(ToolBooks::new(keeper, world.chains())) as Arc<_>);
+    let world = Arc::new(world.with_books(tool_books));
     let (golems, revocation) = acting.clone().map(revocable).unzip();
     let golem_id = config.golem.id();
     let executor = |golem_id: &GolemId, catalog: &Catalog, acting: &Option<WriteAccess>| {
@@ -101,8 +105,6 @@ pub(super) async fn boot(
     let (shared, led_by_program) = (ledger.queue.clone(), BrainChoice::is_program(&config.golem));
     join_queue(&shared, options, led_by_program).await?;
     send_news(&news, SessionNews::Market(MarketUpdate::Started(network.clone()))).await;
-    let books = world.account.filter(|_| !options.watch);
-    let books = books.map(|account| BookKeeper::new(config, world.chains(), ledger.store.clone(), account));
     let sources = SessionSources {
         folder,
         books,

@@ -57,11 +57,11 @@ pub struct Output {
 
 /// Balances on one chain, all read in the same block.
 #[derive(Debug, Serialize, JsonSchema)]
-struct ChainBalances {
+pub(super) struct ChainBalances {
     /// Name of the chain.
-    chain: String,
+    pub(super) chain: String,
     /// EIP-155 chain id.
-    chain_id: u64,
+    pub(super) chain_id: u64,
     /// Number of the block that was read.
     block_number: u64,
     /// Total value on this chain, in dollars. Tokens without a price are not counted.
@@ -131,34 +131,8 @@ impl ReadTool for GetBalances {
     async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
         let world = &context.world;
         let account = world.account(params.account.as_deref())?;
-        let (chains, lost) = match &params.chain {
-            Some(name) => (vec![world.chain(name)?], &[][..]),
-            None => (world.some_chains()?.iter().collect(), world.lost()),
-        };
-        if let (true, Some(first)) = (chains.is_empty(), lost.first()) {
-            return Err(first.reason.clone().into());
-        }
-        let named = params.tokens.as_deref();
-        if named.is_some_and(|named| named.len() > MOST_TOKENS) {
-            return Err(ToolError::new(
-                ErrorCode::ValidationFailed,
-                format_args!("parameter `tokens`: at most {MOST_TOKENS} tokens per call"),
-            )
-            .detail("parameter", "tokens"));
-        }
-        context.step("Resolving tokens");
-        let tokens = try_join_all(chains.iter().map(|chain| tokens_of(chain, named))).await?;
-        context.step("Reading balances");
-        let asked = chains.iter().zip(tokens);
-        let held = try_join_all(asked.map(|(chain, tokens)| held_on(world, chain, account, tokens))).await?;
-        context.step("Reading prices");
-        let valued = chains.iter().zip(held).map(|(chain, held)| value(chain, held, named.is_some()));
-        let valued = try_join_all(valued).await?;
-
-        let total = valued.iter().try_fold(Usd::ZERO, |sum, (_, total)| sum.checked_add(*total)).map_err(too_much)?;
-        let chains: Vec<_> = valued.into_iter().map(|(balances, _)| balances).collect();
-        let mut all = chains.iter().flat_map(|chain| &chain.balances);
-        let all_priced = all.all(|balance| balance.no_price.is_none() || balance.raw == "0");
+        let read = read_balances(context, account, params.chain.as_deref(), params.tokens.as_deref()).await?;
+        let AllBalances { total, all_priced, chains, not_reached } = read;
         let shown = dollars(total);
         let mut explanation = if all_priced {
             format!("The account holds {shown}.")
@@ -168,7 +142,6 @@ impl ReadTool for GetBalances {
         if world.paper().is_some() {
             explanation.push_str(" PAPER: includes paper trades.");
         }
-        let not_reached: Vec<String> = lost.iter().map(|lost| lost.name.clone()).collect();
         if !not_reached.is_empty() {
             explanation.push_str(&format!(" Not included, because unreachable: {}.", not_reached.join(", ")));
         }
@@ -179,8 +152,61 @@ impl ReadTool for GetBalances {
     }
 }
 
+/// Balances of an account on one chain or all of them.
+pub(super) struct AllBalances {
+    /// Total value in dollars, of the tokens that have a price.
+    pub(super) total: Usd,
+    /// True if every non-zero balance has a price.
+    pub(super) all_priced: bool,
+    /// One entry per chain.
+    pub(super) chains: Vec<ChainBalances>,
+    /// Configured chains that could not be reached.
+    pub(super) not_reached: Vec<String>,
+}
+
+/// Reads the balances of the named tokens, or of the native token and every listed one, on the named chain or all.
+///
+/// # Errors
+/// `VALIDATION_FAILED` for too many tokens, and the errors of the chains.
+pub(super) async fn read_balances(
+    context: &CallContext,
+    account: Address,
+    chain: Option<&str>,
+    named: Option<&[String]>,
+) -> Result<AllBalances, ToolError> {
+    let world = &context.world;
+    let (chains, lost) = match chain {
+        Some(name) => (vec![world.chain(name)?], &[][..]),
+        None => (world.some_chains()?.iter().collect(), world.lost()),
+    };
+    if let (true, Some(first)) = (chains.is_empty(), lost.first()) {
+        return Err(first.reason.clone().into());
+    }
+    if named.is_some_and(|named| named.len() > MOST_TOKENS) {
+        return Err(ToolError::new(
+            ErrorCode::ValidationFailed,
+            format_args!("parameter `tokens`: at most {MOST_TOKENS} tokens per call"),
+        )
+        .detail("parameter", "tokens"));
+    }
+    context.step("Resolving tokens");
+    let tokens = try_join_all(chains.iter().map(|chain| tokens_of(chain, named))).await?;
+    context.step("Reading balances");
+    let asked = chains.iter().zip(tokens);
+    let held = try_join_all(asked.map(|(chain, tokens)| held_on(world, chain, account, tokens))).await?;
+    context.step("Reading prices");
+    let valued = chains.iter().zip(held).map(|(chain, held)| value(chain, held, named.is_some()));
+    let valued = try_join_all(valued).await?;
+    let total = valued.iter().try_fold(Usd::ZERO, |sum, (_, total)| sum.checked_add(*total)).map_err(too_much)?;
+    let chains: Vec<_> = valued.into_iter().map(|(balances, _)| balances).collect();
+    let mut all = chains.iter().flat_map(|chain| &chain.balances);
+    let all_priced = all.all(|balance| balance.no_price.is_none() || balance.raw == "0");
+    let not_reached = lost.iter().map(|lost| lost.name.clone()).collect();
+    Ok(AllBalances { total, all_priced, chains, not_reached })
+}
+
 /// Resolves the named tokens, or lists the native token and every listed token.
-async fn tokens_of(chain: &ConnectedChain, named: Option<&[String]>) -> Result<Vec<TokenInfo>, ToolError> {
+pub(super) async fn tokens_of(chain: &ConnectedChain, named: Option<&[String]>) -> Result<Vec<TokenInfo>, ToolError> {
     let network = chain.network();
     if let Some(named) = named {
         return try_join_all(named.iter().map(|name| chain.token(name))).await;
@@ -192,12 +218,15 @@ async fn tokens_of(chain: &ConnectedChain, named: Option<&[String]>) -> Result<V
 }
 
 /// Balances read in one block.
-struct BlockBalances {
+pub(super) struct BlockBalances {
+    /// Number of the block.
     block_number: u64,
-    balances: Vec<(TokenInfo, TokenAmount)>,
+    /// Tokens with their amounts, zero ones too.
+    pub(super) balances: Vec<(TokenInfo, TokenAmount)>,
 }
 
-async fn held_on(
+/// Balances of `account` in the newest block, in paper mode with the paper ledger's changes.
+pub(super) async fn held_on(
     world: &ToolEnvironment,
     chain: &ConnectedChain,
     account: Address,

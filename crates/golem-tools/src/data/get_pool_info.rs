@@ -1,12 +1,13 @@
 //! `get_pool_info`: Uniswap pools of two tokens, with price, fee and holdings.
 
 use alloy::eips::BlockId;
-use alloy::primitives::{Address, U256};
+use alloy::primitives::U256;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::engine::{CallContext, ConnectedChain, ReadTool, ToolDef, ToolReply};
+use crate::engine::{CallContext, ReadTool, ToolDef, ToolReply};
+use crate::shared::contract_of;
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
@@ -124,7 +125,7 @@ impl ReadTool for GetPoolInfo {
         let chain = context.world.chain(&params.chain)?;
         context.step("Resolving tokens");
         let (token_a, token_b) = futures::try_join!(chain.token(&params.token_a), chain.token(&params.token_b))?;
-        let (a, b) = (wrapped(chain, &token_a)?, wrapped(chain, &token_b)?);
+        let (a, b) = (contract_of(chain, &token_a)?, contract_of(chain, &token_b)?);
         if a == b {
             return Err(ToolError::new(
                 ErrorCode::ValidationFailed,
@@ -239,16 +240,6 @@ impl ReadTool for GetPoolInfo {
         };
         Ok(ToolReply::new(output, explanation))
     }
-}
-
-fn wrapped(chain: &ConnectedChain, token: &TokenInfo) -> Result<Address, ToolError> {
-    let network = chain.network();
-    token.contract(network).ok_or_else(|| {
-        ToolError::new(
-            ErrorCode::ChainUnsupported,
-            format_args!("the address book of {network} has no wrapped {}", token.symbol),
-        )
-    })
 }
 
 /// Converts a price in raw units to whole tokens of `out` for one whole token of `paid`, with 12 decimals.

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::engine::{CallContext, ReadTool, ToolDef, ToolReply};
-use bardo_base::error::{ErrorCode, ToolError};
+use crate::shared::contract_of;
+use bardo_base::error::ToolError;
 use bardo_base::format;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
@@ -86,13 +87,7 @@ impl ReadTool for GetTokenPrice {
         let chain = context.world.chain(&params.chain)?;
         context.step("Resolving token");
         let token = chain.token(&params.token).await?;
-        let network = chain.network();
-        let address = token.contract(network).ok_or_else(|| {
-            ToolError::new(
-                ErrorCode::ChainUnsupported,
-                format_args!("the address book of {network} has no wrapped {}", token.symbol),
-            )
-        })?;
+        let address = contract_of(chain, &token)?;
         context.step("Reading price feeds");
         let price = chain.prices.price(address).await?;
         let age_seconds = price.age.map(|age| age.as_secs());
@@ -102,7 +97,7 @@ impl ReadTool for GetTokenPrice {
         let output = Output {
             token: token.symbol.to_string(),
             address: address.to_string(),
-            chain: network.name.clone(),
+            chain: chain.network().name.clone(),
             price_usd: price.usd.to_string(),
             source: price.source.to_string(),
             live: price.source.is_live(),

@@ -6,11 +6,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::environment::ToolEnvironment;
+use super::executor::{Executor, ToolCall};
+use super::input::ToolInput;
+use bardo_base::error::ToolError;
 use bardo_base::fabric::{EventKind, Fabric, ToolUpdate};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{Phase, ToolMeta};
 use bardo_base::units::BasisPoints;
 use bardo_safety::approval::ApprovalQueue;
+use bardo_safety::pipeline::Preview;
+use serde_json::Value;
 
 /// Context of one tool call. Cheap to clone.
 #[derive(Clone)]
@@ -18,6 +23,7 @@ pub struct CallContext {
     /// Chains, accounts, services and ledgers that the call can use.
     pub world: Arc<ToolEnvironment>,
     call: Arc<CallIdentity>,
+    executor: Executor,
 }
 
 /// Identity of the call in the Event Fabric.
@@ -46,20 +52,35 @@ pub struct CallConditions {
 
 impl CallContext {
     pub(super) fn new(
-        world: Arc<ToolEnvironment>,
-        fabric: Fabric,
+        executor: Executor,
+        (world, fabric): (Arc<ToolEnvironment>, Fabric),
         golem_id: GolemId,
         call_id: CallId,
         meta: ToolMeta,
         conditions: CallConditions,
     ) -> Self {
         let over = Mutex::new(false);
-        Self { world, call: Arc::new(CallIdentity { fabric, golem_id, call_id, meta, conditions, over }) }
+        Self { world, call: Arc::new(CallIdentity { fabric, golem_id, call_id, meta, conditions, over }), executor }
     }
 
     /// Returns the same call with other chains and ledgers.
     pub(super) fn within(&self, world: Arc<ToolEnvironment>) -> Self {
-        Self { world, call: Arc::clone(&self.call) }
+        Self { world, call: Arc::clone(&self.call), executor: self.executor.clone() }
+    }
+
+    /// Runs a write of the same executor as a dry run, and returns its preview. The write is a call of its own, with its
+    /// own events and its own share of the rate limit, in this call's phase. Its permit is used up by the dry run.
+    ///
+    /// # Errors
+    /// `VALIDATION_FAILED` for a tool that reads, `TOOL_UNKNOWN` for one that the caller does not have, and the error of
+    /// the write.
+    pub async fn dry_run(&self, tool: &str, params: Value) -> Result<Arc<Preview>, ToolError> {
+        let call = ToolCall {
+            dry_run: true,
+            phase: Some(self.call.conditions.phase),
+            ..ToolCall::new(tool, ToolInput::Json(params))
+        };
+        self.executor.rehearsed(call).await
     }
 
     /// Conditions under which the call runs.

@@ -9,6 +9,7 @@ use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
 
+use crate::engine::books::AccountBooks;
 use crate::engine::write_access::{PaperMode, PaperTrading};
 use crate::identity::{AgentIndex, Credential};
 use bardo_abi::erc20::Erc20;
@@ -47,6 +48,8 @@ pub struct ToolEnvironment {
     pub rules: Option<Arc<OperatorPolicyEngine>>,
     /// Registry of signed orders and connected order services; `None` without a ledger.
     pub orders: Option<Orders>,
+    /// Books of the account; `None` without a ledger.
+    pub books: Option<Arc<dyn AccountBooks>>,
     /// Credentials that this machine holds, without their values.
     pub credentials: Vec<Credential>,
     /// Auction kind per chain id, for calls without a ledger.
@@ -107,6 +110,7 @@ impl ToolEnvironment {
             intent_margin: DEFAULT_INTENT_MARGIN,
             rules: None,
             orders: None,
+            books: None,
             credentials: Vec::new(),
             auctions: BTreeMap::new(),
             chains,
@@ -223,6 +227,13 @@ impl ToolEnvironment {
     #[must_use]
     pub fn with_orders(mut self, orders: Option<Orders>) -> Self {
         self.orders = orders;
+        self
+    }
+
+    /// Sets the books of the account.
+    #[must_use]
+    pub fn with_books(mut self, books: Option<Arc<dyn AccountBooks>>) -> Self {
+        self.books = books;
         self
     }
 

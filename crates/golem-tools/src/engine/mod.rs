@@ -4,6 +4,7 @@
 //! Every call ends in a [`ToolResponse`]. Invalid input, a blocking rule, a panic in the tool and an unreachable chain
 //! all become errors in the envelope.
 
+mod books;
 mod catalog;
 mod context;
 mod environment;
@@ -20,6 +21,7 @@ mod tool;
 mod write_access;
 
 pub use bardo_session::envelope::{CallStatus, ToolResponse};
+pub use books::{AccountBooks, BooksSums};
 pub use catalog::{Catalog, CatalogEntry, CatalogError, SelectionError, ToolFilter, ToolSelection};
 pub use context::{CallConditions, CallContext};
 pub use environment::{ConnectedChain, TokenHolding, ToolEnvironment, UnavailableChain, address};

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::index;
 use super::write::{self, ChainNamed, MAX_LONG_TEXT, MAX_TEXT, RegistryWrite, endpoint, events, published};
+use crate::blocks::newest;
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
 use crate::shared::{CHECKS, PlanReceipt, invalid};
 use bardo_base::error::{ErrorCode, ToolError};
@@ -145,7 +146,7 @@ impl WriteTool for RegisterAgent {
         let chain = write::chain_or_first(context, params.chain_id.as_ref())?;
         let account = context.world.account(None)?;
         let registries = index::registries(chain)?;
-        let head = index::newest(chain).await?;
+        let head = newest(chain).await?;
         index::check_code(chain, &registries, head.hash).await?;
         context.step("Uploading metadata to IPFS");
         let mut file = registration_file(&params)?;

@@ -19,6 +19,7 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
+use crate::blocks::{BlockPoint, asks_for_less, block, is_on_chain, newest};
 use crate::engine::ConnectedChain;
 use bardo_abi::erc8004::{ReputationRegistry, ValidationRegistry};
 use bardo_base::error::{ErrorCode, ToolError};
@@ -76,17 +77,6 @@ pub(crate) struct AgentView {
     pub(crate) directory: Arc<AgentDirectory>,
     /// Block up to which logs were read.
     pub(crate) head: BlockPoint,
-}
-
-/// Block of a chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BlockPoint {
-    /// Number of the block.
-    pub(crate) number: u64,
-    /// Hash of the block.
-    pub(crate) hash: B256,
-    /// Time of the block, in seconds since the Unix epoch.
-    pub(crate) time: u64,
 }
 
 /// Index of one chain's agents. Cheap to clone; clones share the index.
@@ -391,29 +381,6 @@ impl IndexState {
     }
 }
 
-/// Newest block on which the endpoints agree.
-///
-/// # Errors
-/// `CHAIN_INCONSISTENT` without one, or the provider's error.
-pub(crate) async fn newest(chain: &ConnectedChain) -> Result<BlockPoint, ToolError> {
-    block(chain, BlockId::latest()).await?.ok_or_else(|| {
-        ToolError::new(ErrorCode::ChainInconsistent, format_args!("{} has no latest block", chain.network()))
-    })
-}
-
-async fn block(chain: &ConnectedChain, id: BlockId) -> Result<Option<BlockPoint>, ToolError> {
-    let found = chain.client.agreed().get_block(id).await.map_err(ProviderError::from)?;
-    Ok(found.map(|block| BlockPoint {
-        number: block.header.number,
-        hash: block.header.hash,
-        time: block.header.timestamp,
-    }))
-}
-
-async fn is_on_chain(chain: &ConnectedChain, (number, hash): (u64, B256)) -> Result<bool, ToolError> {
-    Ok(block(chain, number.into()).await?.is_some_and(|block| block.hash == hash))
-}
-
 /// Last final block up to `head`; `None` if the chain has none yet.
 async fn final_block(chain: &ConnectedChain, head: &BlockPoint) -> Result<Option<BlockPoint>, ToolError> {
     if chain.network().kind != NetworkKind::Devnet {
@@ -449,18 +416,6 @@ async fn first_block(chain: &ConnectedChain, newest: &BlockPoint) -> Result<u64,
         }
     }
     Ok(from)
-}
-
-/// Returns true if the endpoint may answer a request for fewer blocks.
-fn asks_for_less(error: &ProviderError) -> bool {
-    match error {
-        ProviderError::Rpc { .. }
-        | ProviderError::TooLarge { .. }
-        | ProviderError::TimedOut { .. }
-        | ProviderError::Http { .. } => true,
-        ProviderError::AllFailed { failures, .. } => failures.iter().any(asks_for_less),
-        _ => false,
-    }
 }
 
 fn store_failed(error: StoreError) -> ToolError {

@@ -39,6 +39,9 @@ use golem_tools::engine::{
     ToolResponse, categories_of,
 };
 
+/// Query tool whose parameter `tool` names a write, which an agent knows by its kind of action.
+const ESTIMATE: &str = "estimate_gas";
+
 /// Number of past writes considered before a new one.
 const LOOKED_AT: usize = 20;
 
@@ -494,7 +497,8 @@ impl AgentSession {
         if catalog.get(tool).is_none() {
             return Err(lacking(name, &[tool], &self.inner.config));
         }
-        Ok(self.inner.config.executor.call(self.call_of(tool, Value::Object(asked.params))).await)
+        let params = if tool == ESTIMATE { with_tool_of_kind(asked.params) } else { asked.params };
+        Ok(self.inner.config.executor.call(self.call_of(tool, Value::Object(params))).await)
     }
 
     fn search_context(&self, call_id: CallId, asked: &SearchContext) -> Result<ToolResponse, ToolError> {
@@ -686,4 +690,14 @@ impl AgentSession {
     fn committing(&self) -> MutexGuard<'_, HashMap<PermitId, (CallId, ToolCaller)>> {
         self.inner.committing.lock()
     }
+}
+
+/// Replaces a kind of action in the parameter `tool` by the tool that acts. Any other name stays: it is the executor's to
+/// refuse.
+fn with_tool_of_kind(mut params: Map<String, Value>) -> Map<String, Value> {
+    let kind = params.get("tool").and_then(Value::as_str).and_then(ActionKind::named);
+    if let Some(kind) = kind {
+        params.insert("tool".to_owned(), Value::from(kind.acts));
+    }
+    params
 }

@@ -263,7 +263,8 @@ impl Executor {
             return shared.refuse_early(call_id, started, CallRefusal { status: CallStatus::Blocked, error });
         }
         let (fabric, golem_id) = (shared.fabric.clone(), shared.golem_id.clone());
-        let context = CallContext::new(world, fabric, golem_id, call_id, meta, shared.conditions(call.phase));
+        let conditions = shared.conditions(call.phase);
+        let context = CallContext::new(self.clone(), (world, fabric), golem_id, call_id, meta, conditions);
         let claim = match shared.claim(call.idempotency_key, call_id, entry, &params).await {
             Ok(Some(ClaimResult::Answered(response))) => return shared.answer_again(&context, started, *response),
             Ok(Some(ClaimResult::Fresh(claim))) => Some(claim),

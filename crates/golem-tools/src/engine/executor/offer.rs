@@ -12,6 +12,7 @@ use super::call_end::CallRefusal;
 use super::{Executor, ToolCall, to_json};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::{CallId, PermitId};
+use bardo_base::model::CapabilityTier;
 use bardo_base::text::SafeText;
 use bardo_safety::approval::{ApprovalQueue, ApprovalRequest, Confirmation};
 use bardo_safety::operator_proof::OperatorProof;
@@ -88,6 +89,33 @@ impl Executor {
     pub fn permit_was_used(&self, permit_id: PermitId) -> Result<bool, ToolError> {
         let Some(acting) = &self.shared.acting else { return Ok(false) };
         acting.pipeline.was_used(permit_id).map_err(|refusal| refusal.error())
+    }
+
+    /// Previews a write and ends it as a dry run, so that neither a permit nor a reservation stays behind.
+    ///
+    /// # Errors
+    /// `VALIDATION_FAILED` for a tool that reads, and the error of the call.
+    pub(in crate::engine) async fn rehearsed(&self, call: ToolCall) -> Result<Arc<Preview>, ToolError> {
+        let reads = self
+            .catalog()
+            .get(&call.tool)
+            .is_some_and(|entry| matches!(entry.def.meta.capability, CapabilityTier::Read));
+        if reads {
+            let what = format_args!("parameter `tool`: {} only reads and costs no gas; name a write", call.tool);
+            return Err(ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", "tool"));
+        }
+        let (preview, response) = match self.offer(ToolCall { dry_run: true, ..call }).await {
+            PreviewResult::Held(offer) => (Some(Arc::clone(&offer.preview)), offer.commit().await),
+            PreviewResult::Over(response) => (None, *response),
+        };
+        match (preview, response.status, response.error) {
+            (Some(preview), CallStatus::Simulated, _) => Ok(preview),
+            (_, _, Some(error)) => Err(error),
+            (_, status, None) => {
+                let what = format_args!("the dry run ended as {} without an error", status.as_str());
+                Err(ToolError::new(ErrorCode::ToolPanicked, what))
+            }
+        }
     }
 
     /// Runs a write up to its preview and holds it there. Needs a tokio runtime.

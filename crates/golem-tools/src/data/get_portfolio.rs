@@ -1,0 +1,216 @@
+//! `get_portfolio`: what an account holds, which orders are open, and its profit and loss since a time.
+
+use alloy::primitives::Address;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::get_balances::{AllBalances, ChainBalances, read_balances};
+use crate::engine::{BooksSums, CallContext, ReadTool, ToolDef, ToolReply};
+use bardo_base::error::ToolError;
+use bardo_base::format::dollars;
+use bardo_base::model::{
+    ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+
+/// Definition of the `get_portfolio` tool.
+pub static TOOL_DEF: ToolDef = ToolDef::read::<GetPortfolio>();
+
+/// Kinds of positions that the tool does not read.
+const NOT_READ: [&str; 3] = ["liquidity positions", "lending positions", "vault shares"];
+
+/// Parameters of `get_portfolio`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Chain name, alias or decimal id; without it, every configured chain. Profit and loss are those of all chains.
+    #[serde(default)]
+    chain: Option<String>,
+    /// Account, as a 0x address; defaults to the wallet's account.
+    #[serde(default)]
+    account: Option<String>,
+    /// Start of the profit and loss, in seconds since the Unix epoch; defaults to the first entry of the books.
+    #[serde(default)]
+    since: u64,
+}
+
+/// Result of `get_portfolio`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Address of the account.
+    account: String,
+    /// Value of all tokens in dollars. Tokens without a price are not counted.
+    total_usd: String,
+    /// True if every non-zero balance has a price and is counted.
+    all_priced: bool,
+    /// Tokens per chain. What an open order may take is still among them.
+    chains: Vec<ChainBalances>,
+    /// Configured chains that could not be reached; their balances are not counted.
+    not_reached: Vec<String>,
+    /// Signed orders of the account that can still be filled; absent if no ledger of orders is open.
+    open_orders: Option<Vec<OpenOrder>>,
+    /// Profit and loss; absent where `no_pnl` says why.
+    pnl: Option<ProfitAndLoss>,
+    /// Reason why there is no profit and loss; absent otherwise.
+    no_pnl: Option<String>,
+    /// Kinds of positions that are not read, and are in no figure.
+    not_read: Vec<&'static str>,
+}
+
+/// Order that can still be filled.
+#[derive(Debug, Serialize, JsonSchema)]
+struct OpenOrder {
+    /// Hash of the order, or id of the bridge order.
+    order_hash: String,
+    /// Name of the chain.
+    chain: String,
+    /// Kind of the order, such as `DUTCH_V2` or `ERC7683`.
+    kind: &'static str,
+    /// Symbol of the token that the account gives.
+    token_in: String,
+    /// Symbol of the token that it receives.
+    token_out: String,
+    /// Outcome that was expected when the order was signed.
+    expected_outcome: String,
+    /// Last second in which it can be filled, since the Unix epoch.
+    valid_until: u64,
+}
+
+/// Profit and loss by the books: first in, first out, fees and gas apart. In dollars, a loss with a minus sign.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ProfitAndLoss {
+    /// Start of the period, in seconds since the Unix epoch.
+    since: u64,
+    /// Number of trades since then.
+    trade_count: u64,
+    /// Gains and losses realised since then, without gas and fees.
+    realised_usd: String,
+    /// Value of the gas paid since then.
+    gas_usd: String,
+    /// Fees of bridge orders since then.
+    fees_usd: String,
+    /// Realised result after gas and fees.
+    net_usd: String,
+    /// Unrealised gain of everything that is held now, against its cost; absent if a price is missing.
+    unrealised_usd: Option<String>,
+    /// Number of entries without a known price or cost, which are in no sum.
+    incomplete_entries: u64,
+    /// Chains that could not be read now, with the reason.
+    faults: Vec<String>,
+}
+
+/// Implementation of `get_portfolio`; see [`TOOL_DEF`].
+pub struct GetPortfolio;
+
+impl ReadTool for GetPortfolio {
+    const META: ToolMeta = ToolMeta {
+        name: "get_portfolio",
+        description: "Shows what the wallet or another account holds in tokens, in dollars, its open orders, and the \
+                      wallet's profit and loss since a time: first in, first out, with fees and gas apart. Liquidity \
+                      positions, loans and vault shares are not read.",
+        category: Category::Data,
+        capability: CapabilityTier::Read,
+        risk_tier: RiskTier::Layer1,
+        tick_budget: TickBudget::Slow,
+        progress_steps: &["Resolving tokens", "Reading balances", "Reading prices", "Reading the books"],
+        sprite_trigger: SpriteTrigger::Thinking,
+        prompt_snippet: "Holdings in dollars, open orders, and profit and loss since a time.",
+        prompt_guidelines: Guidelines {
+            thriving: "Review it daily, and let losses lower the size of the next trades.",
+            cautious: "Review it before each trade; do not trade to win a loss back.",
+            declining: "Use it to list what must be exited.",
+            terminal: "Use it once to see what is left.",
+            memory: None,
+        },
+        idempotent: true,
+        action_class: ActionClass::ReadOnly,
+        checks: &[Check::RateLimit],
+        event_params: &["chain", "account", "since"],
+        summary_fields: &["total_usd", "all_priced"],
+        card: None,
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+
+    fn example() -> Value {
+        json!({"chain": "ethereum"})
+    }
+
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
+        let world = &context.world;
+        let account = world.account(params.account.as_deref())?;
+        let read = read_balances(context, account, params.chain.as_deref(), None).await?;
+        let AllBalances { total, all_priced, chains, not_reached } = read;
+        context.step("Reading the books");
+        let open_orders = open_orders(context, account, &chains)?;
+        let (pnl, no_pnl) = match &world.books {
+            _ if world.paper().is_some() => (None, Some("in paper mode, `bardo pnl --paper` shows it".to_owned())),
+            None => (None, Some("no books are open for this call".to_owned())),
+            Some(books) if books.account() != account => {
+                (None, Some(format!("the books are those of {}", books.account())))
+            }
+            Some(books) => (Some(pnl(books.since(params.since).await?, params.since)), None),
+        };
+        let mut explanation = format!("The account holds {}", dollars(total));
+        explanation.push_str(if all_priced { "." } else { ", plus tokens without a price." });
+        if let Some(pnl) = &pnl {
+            explanation.push_str(&format!(" Realised after gas and fees: ${}.", pnl.net_usd));
+        }
+        if world.paper().is_some() {
+            explanation.push_str(" PAPER: includes paper trades.");
+        }
+        if !not_reached.is_empty() {
+            explanation.push_str(&format!(" Not included, because unreachable: {}.", not_reached.join(", ")));
+        }
+        let output = Output {
+            account: account.to_string(),
+            total_usd: total.to_string(),
+            all_priced,
+            chains,
+            not_reached,
+            open_orders,
+            pnl,
+            no_pnl,
+            not_read: NOT_READ.to_vec(),
+        };
+        Ok(ToolReply::new(output, explanation))
+    }
+}
+
+fn pnl(sums: BooksSums, since: u64) -> ProfitAndLoss {
+    ProfitAndLoss {
+        since,
+        trade_count: sums.trades,
+        realised_usd: sums.realised.to_string(),
+        gas_usd: sums.gas.to_string(),
+        fees_usd: sums.fees.to_string(),
+        net_usd: sums.net.to_string(),
+        unrealised_usd: sums.unrealised.map(|gain| gain.to_string()),
+        incomplete_entries: sums.incomplete,
+        faults: sums.faults.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// Orders of the account on these chains that have not ended; `None` without a ledger of orders.
+fn open_orders(
+    context: &CallContext,
+    account: Address,
+    chains: &[ChainBalances],
+) -> Result<Option<Vec<OpenOrder>>, ToolError> {
+    let Some(orders) = &context.world.orders else { return Ok(None) };
+    let live = orders.live()?.into_iter().filter(|order| order.account == account);
+    let listed = live.filter_map(|order| {
+        let chain = chains.iter().find(|chain| chain.chain_id == order.chain_id)?;
+        Some(OpenOrder {
+            order_hash: order.hash.to_string(),
+            chain: chain.chain.clone(),
+            kind: order.kind(),
+            token_in: order.figures.token_in.symbol.to_string(),
+            token_out: order.figures.token_out.symbol.to_string(),
+            expected_outcome: order.figures.expected_outcome.to_string(),
+            valid_until: order.usable_until(),
+        })
+    });
+    Ok(Some(listed.collect()))
+}
