@@ -1,6 +1,7 @@
 //! Tests of the tools on the embedded devnet, compared with the contracts' own answers.
 
 mod identity;
+mod wallet;
 
 use std::sync::{Arc, LazyLock};
 

@@ -57,38 +57,38 @@ pub struct Output {
 
 /// Balances on one chain, all read in the same block.
 #[derive(Debug, Serialize, JsonSchema)]
-struct ChainBalances {
+pub(crate) struct ChainBalances {
     /// Name of the chain.
     chain: String,
     /// EIP-155 chain id.
     chain_id: u64,
     /// Number of the block that was read.
-    block_number: u64,
+    pub(crate) block_number: u64,
     /// Total value on this chain, in dollars. Tokens without a price are not counted.
-    total_usd: String,
+    pub(crate) total_usd: String,
     /// One entry per token. If no tokens were named, only non-zero balances are listed.
-    balances: Vec<Balance>,
+    pub(crate) balances: Vec<Balance>,
 }
 
 /// Balance of one token.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Balance {
+pub(crate) struct Balance {
     /// Symbol, with control characters removed.
     token: String,
     /// Contract address; absent for the native token.
-    address: Option<String>,
+    pub(crate) address: Option<String>,
     /// Number of decimals.
     decimals: u8,
     /// Balance in whole tokens, as a decimal.
-    amount: String,
+    pub(crate) amount: String,
     /// Balance in raw units, as an integer.
-    raw: String,
+    pub(crate) raw: String,
     /// Price of one whole token, in dollars; absent without a price.
     price_usd: Option<String>,
     /// Value of the balance in dollars, rounded down to twelve decimals; absent without a price.
-    value_usd: Option<String>,
+    pub(crate) value_usd: Option<String>,
     /// Reason why there is no price; absent with a price.
-    no_price: Option<String>,
+    pub(crate) no_price: Option<String>,
 }
 
 /// Implementation of `get_balances`; see [`TOOL_DEF`].
@@ -180,7 +180,7 @@ impl ReadTool for GetBalances {
 }
 
 /// Resolves the named tokens, or lists the native token and every listed token.
-async fn tokens_of(chain: &ConnectedChain, named: Option<&[String]>) -> Result<Vec<TokenInfo>, ToolError> {
+pub(crate) async fn tokens_of(chain: &ConnectedChain, named: Option<&[String]>) -> Result<Vec<TokenInfo>, ToolError> {
     let network = chain.network();
     if let Some(named) = named {
         return try_join_all(named.iter().map(|name| chain.token(name))).await;
@@ -192,12 +192,16 @@ async fn tokens_of(chain: &ConnectedChain, named: Option<&[String]>) -> Result<V
 }
 
 /// Balances read in one block.
-struct BlockBalances {
+pub(crate) struct BlockBalances {
     block_number: u64,
     balances: Vec<(TokenInfo, TokenAmount)>,
 }
 
-async fn held_on(
+/// Balances of `account` in the newest block, with paper trades.
+///
+/// # Errors
+/// `TOKEN_INVALID` for a token that does not answer, and the errors of the chain.
+pub(crate) async fn held_on(
     world: &ToolEnvironment,
     chain: &ConnectedChain,
     account: Address,
@@ -243,7 +247,11 @@ async fn held_on(
 }
 
 /// Adds prices. Unless `all` is set, zero balances are left out.
-async fn value(chain: &ConnectedChain, held: BlockBalances, all: bool) -> Result<(ChainBalances, Usd), ToolError> {
+pub(crate) async fn value(
+    chain: &ConnectedChain,
+    held: BlockBalances,
+    all: bool,
+) -> Result<(ChainBalances, Usd), ToolError> {
     let network = chain.network();
     let kept: Vec<_> = held.balances.into_iter().filter(|(_, amount)| all || !amount.raw().is_zero()).collect();
     let contracts: Vec<Option<Address>> = kept.iter().map(|(token, _)| token.contract(network)).collect();
