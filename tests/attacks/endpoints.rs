@@ -1042,3 +1042,33 @@ fn several_endpoints_cost_one_more_round_trip() {
 fn is_poll(heard: &Heard) -> bool {
     matches!(heard.methods.as_slice(), [one] if one == "eth_getBlockByNumber" || one == "eth_chainId")
 }
+
+/// One endpoint of three cannot make an account look delegated, nor a contract look like an account of a key; of two,
+/// neither is believed.
+#[test]
+fn no_endpoint_alone_decides_what_an_account_is() {
+    let delegated = || {
+        let code = format!("0xef0100{}", "7c".repeat(20));
+        lie_about("eth_getCode", account().to_owned(), move |_| Some(code.clone()))
+    };
+    let asked = |attack: &Attack, tool: &str, of: Option<&str>| {
+        let params = of.map_or_else(|| json!({}), |of| json!({"address": of}));
+        attack.call(tool, &params)
+    };
+    for place in [0, 2] {
+        let attack = Attack::new(3, place, delegated());
+        let answer = asked(&attack, "wallet_detect_account_type", Some(account()));
+        assert_eq!(answer["data"]["account_type"], "eoa", "{answer:#}");
+        let answer = asked(&attack, "wallet_get_delegation", None);
+        assert_eq!(answer["data"]["delegated"], false, "{answer:#}");
+        let attack = attack.then(2, place.min(1), delegated());
+        for (tool, of) in [("wallet_detect_account_type", Some(account())), ("wallet_get_delegation", None)] {
+            let answer = asked(&attack, tool, of);
+            assert_eq!(answer["error"]["code"], "CHAIN_INCONSISTENT", "{tool}: {answer:#}");
+        }
+        let no_code = lie_about("eth_getCode", token("USDC").to_owned(), |_| Some("0x".to_owned()));
+        let attack = attack.then(3, place, no_code);
+        let answer = asked(&attack, "wallet_detect_account_type", Some(token("USDC")));
+        assert_eq!(answer["data"]["account_type"], "contract", "{answer:#}");
+    }
+}

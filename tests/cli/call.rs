@@ -132,6 +132,12 @@ fn every_tool_answers_over_a_devnet_of_another_process() {
     assert_eq!(amounts, ["1.4", "4.5", "5000"]);
     assert_eq!(balances["not_reached"], json!([]));
 
+    let status = fixture.data("wallet_get_status", json!({}));
+    assert_eq!((&status["provider"], &status["address"]), (&json!("development_key"), &balances["account"]));
+    assert_eq!(status["balances"][0]["native_balance"], "1.4");
+    // Only the devnet of the process itself has the demo policy without a file.
+    assert_eq!(status["policy_summary"]["name"], "read-only");
+
     let allowance = fixture.data("uniswap_check_allowance", json!({"token": "USDC", "chain": "31337"}));
     assert_eq!(
         allowance["spender"].as_str().unwrap().to_lowercase(),

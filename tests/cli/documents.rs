@@ -348,6 +348,62 @@ fn the_identity_tools_are_those_of_the_document() {
     assert_eq!([of("Read"), of("Write"), of("Privileged")], [7, 4, 1]);
 }
 
+/// Risk tier, tick budget, steps and parameters of the document's reads of the wallet. `chain_id` accepts a name beside
+/// the document's number.
+const WALLET: [WalletRow; 5] = [
+    ("wallet_get_status", "Medium", &["Querying provider", "Loading balances", "Checking session keys"], &[]),
+    ("wallet_get_delegation", "Fast", &["Checking delegation"], &["contract", "method", "chain_id"]),
+    ("wallet_detect_account_type", "Fast", &["Checking bytecode"], &["address", "chain_id"]),
+    ("wallet_get_gas_price", "Fast", &["Fetching gas oracle"], &["chain_id"]),
+    ("wallet_get_supported_chains", "Fast", &["Checking chain health"], &[]),
+];
+
+type WalletRow = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
+
+/// Fields of their results. Of the document's `WalletStatus`, `active_session_keys` and `identity_status` are missing:
+/// nothing here keeps session keys, and the identity has tools of its own.
+const WALLET_RESULTS: [(&str, &[&str]); 5] = [
+    (
+        "wallet_get_status",
+        &["provider", "address", "account_type", "balances", "pending_transactions", "policy_summary"],
+    ),
+    ("wallet_get_delegation", &["delegated", "delegate_address", "permissions", "expires_at"]),
+    ("wallet_detect_account_type", &["address", "account_type", "has_code", "code_size"]),
+    (
+        "wallet_get_gas_price",
+        &["chain_id", "base_fee_gwei", "priority_fee_gwei", "estimated_swap_cost_usd", "estimated_lp_cost_usd"],
+    ),
+    ("wallet_get_supported_chains", &["chains"]),
+];
+
+#[test]
+fn the_reads_of_the_wallet_are_those_of_the_document() {
+    let tools = tools();
+    for (name, class, steps, parameters) in WALLET {
+        let tool = named(&tools, name);
+        let limit = if class == "Fast" { 1_000 } else { 5_000 };
+        for (field, wanted) in [
+            ("category", json!("wallet")),
+            ("capability", json!("Read")),
+            ("risk_tier", json!("Layer1")),
+            ("tick_budget", json!({"class": class, "limit_ms": limit})),
+            ("progress_steps", json!(steps)),
+            ("sprite_trigger", json!("Thinking")),
+        ] {
+            assert_eq!(tool[field], wanted, "{name}: {field}");
+        }
+        let properties = tool["input_schema"]["properties"].as_object().cloned().unwrap_or_default();
+        let found: BTreeSet<_> = properties.keys().map(String::as_str).collect();
+        assert_eq!(found, parameters.iter().copied().collect(), "{name}");
+    }
+    for (name, fields) in WALLET_RESULTS {
+        let properties = named(&tools, name)["output_schema"]["properties"].as_object().unwrap();
+        for field in fields {
+            assert!(properties.contains_key(*field), "{name}: {field}");
+        }
+    }
+}
+
 #[test]
 fn the_trading_tools_are_those_of_the_document() {
     let tools = tools();

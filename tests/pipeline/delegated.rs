@@ -8,8 +8,11 @@ use alloy::eips::eip2718::Encodable2718 as _;
 use alloy::eips::eip7702::Authorization;
 use alloy::primitives::{Address, Bytes, U256};
 use alloy::providers::Provider as _;
+use alloy::rpc::types::{Filter, TransactionRequest};
+use alloy::sol_types::{SolCall as _, SolEvent as _};
 use alloy_signer::SignerSync as _;
 use alloy_signer_local::PrivateKeySigner;
+use bardo::abi::delegation::DelegationManager;
 use bardo::abi::erc20::{Erc20, OpenMint};
 use bardo::abi::permit2::Permit2;
 use bardo::base::clock::{Clock, SystemClock};
@@ -175,4 +178,53 @@ async fn a_session_key_swaps_for_its_owner_and_leaves_nothing_allowed() {
     let refused = session.swap("201").await;
     assert_eq!(refused.status, CallStatus::Blocked, "{refused:#?}");
     assert_eq!(provider.get_transaction_count(session.key).await.unwrap(), 3);
+    assert_is_listed(&session, usdc).await;
+}
+
+/// The used delegation is listed with its limits, for as long as the owner has not revoked it.
+async fn assert_is_listed(session: &Session, usdc: Address) {
+    let asked = async |params: Value| {
+        let response = session.executor.call(ToolCall::new("wallet_get_delegation", ToolInput::Json(params))).await;
+        assert_eq!(response.status, CallStatus::Success, "{response:#?}");
+        response.data.unwrap()
+    };
+    // The manager's own hash of what it has redeemed.
+    let manager = session.world.contract(KnownContract::DelegationManager);
+    let filter = Filter::new().address(manager).from_block(0).topic1(session.owner.into_word());
+    let logs = session.world.client.provider().get_logs(&filter).await.unwrap();
+    let event = DelegationManager::RedeemedDelegation::decode_log(&logs[0].inner).unwrap();
+    let delegation = event.data.delegation;
+    let call = DelegationManager::getDelegationHashCall { delegation: delegation.clone() };
+    let hash = session.world.ask(manager, call).await;
+
+    let data = asked(json!({"contract": usdc.to_string(), "method": "approve(address,uint256)"})).await;
+    assert_eq!((&data["delegated"], &data["understood"], &data["paused"]), (&json!(true), &json!(true), &json!(false)));
+    assert_eq!(data["delegate_label"], "EIP-7702 delegator");
+    assert_eq!((&data["complete"], &data["expires_at"]), (&json!(true), &json!(4_102_444_800_u64)));
+    assert_eq!(data["permissions"].as_array().unwrap().len(), 1, "three uses of one delegation: {data:#}");
+    let used = &data["permissions"][0];
+    assert_eq!((&used["hash"], &used["delegate"]), (&json!(hash.to_string()), &json!(session.key.to_string())));
+    assert_eq!((&used["in_force"], &used["revoked"], &used["permits"]), (&json!(true), &json!(false), &json!(true)));
+    let limits: Vec<_> = used["limits"].as_array().unwrap().iter().map(|limit| limit.as_str().unwrap()).collect();
+    assert_eq!(limits.len(), 3, "{limits:?}");
+    assert!(limits[0].starts_with(&format!("calls only USDC ({usdc}), Permit2 (")), "{limits:?}");
+    assert_eq!(limits[1], "works before 4102444800");
+    let loss = format!("takes at most 200000000 raw units of USDC ({usdc}) from {} per call", session.owner);
+    assert_eq!(limits[2], loss);
+    let other = asked(json!({"contract": session.key.to_string()})).await;
+    assert_eq!(other["permissions"][0]["permits"], false);
+    assert_eq!(asked(json!({})).await["permissions"][0]["permits"], Value::Null, "nothing is asked");
+
+    // The owner revokes it by a call that only its own account may make.
+    let (owner, client) = (session.owner, &session.world.client);
+    let chain = &devnet().devnet;
+    chain.run(move |chain: &mut Chain| chain.set_impersonated(owner, true)).await.unwrap();
+    let request = |input: Vec<u8>| TransactionRequest::default().from(owner).to(manager).input(input.into());
+    let disable = DelegationManager::disableDelegationCall { delegation };
+    let sent = client.provider().send_transaction(request(disable.abi_encode())).await.unwrap();
+    assert!(sent.get_receipt().await.unwrap().status());
+    let revoked = asked(json!({})).await;
+    let used = &revoked["permissions"][0];
+    assert_eq!((&used["in_force"], &used["revoked"]), (&json!(false), &json!(true)), "{revoked:#}");
+    assert_eq!(revoked["expires_at"], Value::Null);
 }

@@ -1,10 +1,11 @@
 //! Speeding up and cancelling a transaction that waits: one effect at most, by the receipt of whichever transaction with
 //! the nonce is included, and the ledger agrees with the chain.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use alloy::consensus::Transaction as _;
-use alloy::primitives::{B256, U256};
+use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
 use bardo::base::error::ErrorCode;
 use bardo::base::model::StopLevel;
@@ -12,9 +13,12 @@ use bardo::chain::devnet::{Chain, MiningMode};
 use bardo::chain::network::NetworkKind;
 use bardo::chain::sender::{SendState, SenderRules};
 use bardo::safety::approval::{ApprovalReason, Consent};
+use bardo::safety::operator_policy::OperatorPolicyEngine;
 use bardo::safety::pipeline::{CommitOutcome, CommitState, PipelineRefusal, RecoveryState};
+use bardo::safety::policy::{Policy, PolicyKeeper, PolicyPreset};
 use bardo::safety::policy_engine::ActionEnd;
 use bardo::safety::proposal::{Proposal, ProposalIntent};
+use bardo::safety::stop::StopFile;
 use bardo::sandbox::Sandbox;
 
 use bardo_testkit::harness::{ASKED, TestHarness, sandbox};
@@ -143,6 +147,26 @@ async fn a_transaction_below_the_base_fee_is_sped_up() {
     // The plan that waited for it ends with it.
     assert_eq!(stuck.recovered().await, RecoveryState::Whole);
     assert_eq!(stuck.world.pipeline.recover().await.unwrap(), []);
+}
+
+/// Waiting transactions are counted by nonce: one for a transaction and its replacement, and none once the outcome is final.
+#[tokio::test(flavor = "multi_thread")]
+async fn unconfirmed_transactions_are_counted_by_nonce() {
+    let stuck = Stuck::new(47).await;
+    let folder = tempfile::tempdir().unwrap();
+    let keeper = Arc::new(PolicyKeeper::fixed(Policy::preset(PolicyPreset::Demo)));
+    let networks = [stuck.world.client.network().clone()];
+    let stop = StopFile::in_folder(folder.path());
+    let rules = OperatorPolicyEngine::new(keeper, stop, stuck.world.store.clone(), networks);
+    let (chain_id, account) = (stuck.world.client.chain_id(), stuck.world.account());
+    assert_eq!(rules.unconfirmed(chain_id, account).unwrap(), 1);
+    assert_eq!(rules.unconfirmed(chain_id + 1, account).unwrap(), 0, "another chain");
+    assert_eq!(rules.unconfirmed(chain_id, Address::repeat_byte(1)).unwrap(), 0, "another account");
+    stuck.approve(stuck.world.replacing(stuck.waiting, ProposalIntent::SpeedUp)).await.unwrap();
+    assert_eq!(stuck.world.stored().len(), 2);
+    assert!(rules.unconfirmed(chain_id, account).unwrap() <= 1, "two signatures for one nonce");
+    stuck.recovered().await;
+    assert_eq!(rules.unconfirmed(chain_id, account).unwrap(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

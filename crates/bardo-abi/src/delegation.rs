@@ -29,6 +29,7 @@ alloy::sol! {
         function getDelegationHash(Delegation delegation) external pure returns (bytes32);
         function disableDelegation(Delegation delegation) external;
         function paused() external view returns (bool);
+        event RedeemedDelegation(address indexed rootDelegator, address indexed redeemer, Delegation delegation);
     }
 
     /// Account whose code accepts calls from a delegation manager.

@@ -27,6 +27,7 @@ pub mod nft;
 pub mod permit2;
 pub mod policy_cage;
 pub mod second_approval;
+pub mod smart_account;
 pub mod uniswap_v2;
 pub mod uniswap_v3;
 pub mod uniswap_v4;

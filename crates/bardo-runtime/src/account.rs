@@ -44,6 +44,14 @@ impl SelectedAccount {
         }
     }
 
+    /// Kind of the account.
+    pub const fn kind(&self) -> AccountKind {
+        match self {
+            Self::Development { .. } => AccountKind::DevelopmentKey,
+            Self::Key(_) => AccountKind::LocalKey,
+        }
+    }
+
     /// Key that must be unlocked with its password before it signs.
     pub fn key(&self) -> Option<&KeyEntry> {
         match self {

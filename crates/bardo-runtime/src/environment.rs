@@ -6,6 +6,7 @@ use futures::future::join_all;
 
 use super::data::DataFolder;
 use super::data::devnets::{DevnetError, DevnetNameError};
+use super::depth::settings_of;
 use super::policy_cage::{self, ControlError};
 use super::rehearsal::{self, Rehearsal, RehearsalError};
 use super::{account, policy};
@@ -13,7 +14,7 @@ use bardo_base::clock::Clock;
 use bardo_base::config::{Config, ForkSettings};
 use bardo_base::units::Usd;
 use bardo_sandbox::{Sandbox, SandboxChain, SandboxConfig, SandboxError, StartProgress};
-use golem_chain::network::{NetworkPlan, NetworkPlanError};
+use golem_chain::network::{DataFees, NetworkPlan, NetworkPlanError};
 use golem_chain::price::{FixedPriceError, PriceChain};
 use golem_chain::provider::{ChainClient, ConnectError, ConnectRules};
 use golem_tools::engine::{ConnectedChain, ToolEnvironment, UnavailableChain};
@@ -177,7 +178,9 @@ async fn rehearse(
 fn watching(config: &Config, mut world: ToolEnvironment) -> ToolEnvironment {
     world.quotes = super::quotes::source(config, &world);
     world.intent_margin = config.intent_margin.value;
-    world.account = account::pick(config, &world).ok().flatten().map(|picked| picked.address());
+    let picked = account::pick(config, &world).ok().flatten();
+    world.account = picked.as_ref().map(account::SelectedAccount::address);
+    world.custody = picked.as_ref().map(account::SelectedAccount::kind);
     if config.quotes.api_key.is_some() {
         let scopes = vec!["quotes".to_owned(), "orders".to_owned()];
         world.credentials.push(Credential { name: "uniswap-trading-api".to_owned(), scopes, expires_at: None });
@@ -191,7 +194,13 @@ fn world_chain(
     clock: &Arc<dyn Clock>,
 ) -> Result<ConnectedChain, FixedPriceError> {
     let prices = prices(config, &client, clock)?;
-    Ok(ConnectedChain::new(client, prices))
+    let oracle = settings_of(config, client.network()).and_then(|settings| settings.data_fee_oracle.as_ref());
+    let data_fees = oracle.map(|oracle| oracle.value.map_or(DataFees::None, DataFees::Oracle));
+    let chain = ConnectedChain::new(client, prices);
+    Ok(match data_fees {
+        Some(data_fees) => chain.charging(data_fees),
+        None => chain,
+    })
 }
 
 /// Price sources of a chain, which share nothing with any others.

@@ -293,6 +293,17 @@ impl OperatorPolicyEngine {
         })
     }
 
+    /// Returns the number of nonces of `account` on a chain whose signed transactions have no final outcome yet.
+    /// Transactions that replace each other share a nonce and count once.
+    ///
+    /// # Errors
+    /// [`RecordError`] if the ledger cannot be read or a row is invalid.
+    pub fn unconfirmed(&self, chain_id: u64, account: Address) -> Result<usize, RecordError> {
+        let open = self.store.read(|connection| sender::open(connection, chain_id))?;
+        let own = open.iter().filter(|record| record.signed.from() == account);
+        Ok(own.map(|record| record.signed.nonce()).collect::<BTreeSet<_>>().len())
+    }
+
     /// Moves the anchor to the end of the audit log on disk. A failure is only logged: the anchor may lag, and the
     /// entries exist anyway.
     fn anchor(&self) {

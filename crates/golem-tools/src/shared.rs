@@ -3,6 +3,8 @@
 use alloy::eips::BlockNumberOrTag;
 use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use crate::engine::{CallContext, ConnectedChain};
 use bardo_abi::erc20::Erc20;
@@ -31,6 +33,45 @@ pub(super) const CHECKS: &[Check] = &[
 /// Price impact shown in percent if the exact value does not parse as a float: the worst case. JSON has no NaN, and
 /// `null` would read as no impact.
 pub(super) const WORST_IMPACT: f64 = 100.0;
+
+/// Chain parameter of the tools that the specification types as a number, while all others use a name.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum ChainNamed {
+    /// EIP-155 id as a number.
+    Id(u64),
+    /// Name, alias, or id in decimal digits.
+    Name(String),
+}
+
+impl ChainNamed {
+    /// Name or id, as `ToolEnvironment::chain` accepts it.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Id(id) => id.to_string(),
+            Self::Name(name) => name.clone(),
+        }
+    }
+}
+
+/// Returns the named chain, or the network's first.
+///
+/// # Errors
+/// The errors of [`ToolEnvironment::chain`](crate::engine::ToolEnvironment::chain); `SAFETY_NOT_ALLOWED` if the policy
+/// forbids every chain, the connection error or `CHAIN_UNKNOWN` if none is connected.
+pub(super) fn chain_or_first<'a>(
+    context: &'a CallContext,
+    named: Option<&ChainNamed>,
+) -> Result<&'a ConnectedChain, ToolError> {
+    let world = &context.world;
+    match named {
+        Some(named) => world.chain(&named.text()),
+        None => world.some_chains()?.first().ok_or_else(|| match world.lost().first() {
+            Some(lost) => lost.reason.clone().into(),
+            None => ToolError::new(ErrorCode::ChainUnknown, "no chain is connected"),
+        }),
+    }
+}
 
 /// Returns the URL of a transaction in the network's explorer; on a devnet, a `bardo://` link.
 pub(super) fn explorer_url(network: &Network, hash: &B256) -> String {

@@ -46,7 +46,7 @@ use bardo_base::text::SafeText;
 use bardo_store::{Migrations, Store, StoreError};
 
 pub use fault::{FaultTreatment, SendFault};
-pub use fees::{FeeError, FeeQuote, FeeRules, TxFees};
+pub use fees::{FeeError, FeeQuote, FeeRules, TxFees, estimate as estimate_fees};
 pub use lane::{
     ChainNonces, LaneError, NonceLane, NonceReservation, ReservedNonce, ahead, allocate, lane, reconcile,
     release_nonce, reserved,

@@ -57,38 +57,38 @@ pub struct Output {
 
 /// Balances on one chain, all read in the same block.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct ChainBalances {
+pub(crate) struct ChainBalances {
     /// Name of the chain.
-    pub(super) chain: String,
+    pub(crate) chain: String,
     /// EIP-155 chain id.
-    pub(super) chain_id: u64,
+    pub(crate) chain_id: u64,
     /// Number of the block that was read.
-    block_number: u64,
+    pub(crate) block_number: u64,
     /// Total value on this chain, in dollars. Tokens without a price are not counted.
-    total_usd: String,
+    pub(crate) total_usd: String,
     /// One entry per token. If no tokens were named, only non-zero balances are listed.
-    balances: Vec<Balance>,
+    pub(crate) balances: Vec<Balance>,
 }
 
 /// Balance of one token.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Balance {
+pub(crate) struct Balance {
     /// Symbol, with control characters removed.
     token: String,
     /// Contract address; absent for the native token.
-    address: Option<String>,
+    pub(crate) address: Option<String>,
     /// Number of decimals.
     decimals: u8,
     /// Balance in whole tokens, as a decimal.
-    amount: String,
+    pub(crate) amount: String,
     /// Balance in raw units, as an integer.
-    raw: String,
+    pub(crate) raw: String,
     /// Price of one whole token, in dollars; absent without a price.
     price_usd: Option<String>,
     /// Value of the balance in dollars, rounded down to twelve decimals; absent without a price.
-    value_usd: Option<String>,
+    pub(crate) value_usd: Option<String>,
     /// Reason why there is no price; absent with a price.
-    no_price: Option<String>,
+    pub(crate) no_price: Option<String>,
 }
 
 /// Implementation of `get_balances`; see [`TOOL_DEF`].
@@ -153,22 +153,22 @@ impl ReadTool for GetBalances {
 }
 
 /// Balances of an account on one chain or all of them.
-pub(super) struct AllBalances {
+pub(crate) struct AllBalances {
     /// Total value in dollars, of the tokens that have a price.
-    pub(super) total: Usd,
+    pub(crate) total: Usd,
     /// True if every non-zero balance has a price.
-    pub(super) all_priced: bool,
+    pub(crate) all_priced: bool,
     /// One entry per chain.
-    pub(super) chains: Vec<ChainBalances>,
+    pub(crate) chains: Vec<ChainBalances>,
     /// Configured chains that could not be reached.
-    pub(super) not_reached: Vec<String>,
+    pub(crate) not_reached: Vec<String>,
 }
 
 /// Reads the balances of the named tokens, or of the native token and every listed one, on the named chain or all.
 ///
 /// # Errors
 /// `VALIDATION_FAILED` for too many tokens, and the errors of the chains.
-pub(super) async fn read_balances(
+pub(crate) async fn read_balances(
     context: &CallContext,
     account: Address,
     chain: Option<&str>,
@@ -206,7 +206,7 @@ pub(super) async fn read_balances(
 }
 
 /// Resolves the named tokens, or lists the native token and every listed token.
-pub(super) async fn tokens_of(chain: &ConnectedChain, named: Option<&[String]>) -> Result<Vec<TokenInfo>, ToolError> {
+pub(crate) async fn tokens_of(chain: &ConnectedChain, named: Option<&[String]>) -> Result<Vec<TokenInfo>, ToolError> {
     let network = chain.network();
     if let Some(named) = named {
         return try_join_all(named.iter().map(|name| chain.token(name))).await;
@@ -218,15 +218,18 @@ pub(super) async fn tokens_of(chain: &ConnectedChain, named: Option<&[String]>) 
 }
 
 /// Balances read in one block.
-pub(super) struct BlockBalances {
+pub(crate) struct BlockBalances {
     /// Number of the block.
     block_number: u64,
     /// Tokens with their amounts, zero ones too.
-    pub(super) balances: Vec<(TokenInfo, TokenAmount)>,
+    pub(crate) balances: Vec<(TokenInfo, TokenAmount)>,
 }
 
-/// Balances of `account` in the newest block, in paper mode with the paper ledger's changes.
-pub(super) async fn held_on(
+/// Balances of `account` in the newest block, with paper trades.
+///
+/// # Errors
+/// `TOKEN_INVALID` for a token that does not answer, and the errors of the chain.
+pub(crate) async fn held_on(
     world: &ToolEnvironment,
     chain: &ConnectedChain,
     account: Address,
@@ -272,7 +275,11 @@ pub(super) async fn held_on(
 }
 
 /// Adds prices. Unless `all` is set, zero balances are left out.
-async fn value(chain: &ConnectedChain, held: BlockBalances, all: bool) -> Result<(ChainBalances, Usd), ToolError> {
+pub(crate) async fn value(
+    chain: &ConnectedChain,
+    held: BlockBalances,
+    all: bool,
+) -> Result<(ChainBalances, Usd), ToolError> {
     let network = chain.network();
     let kept: Vec<_> = held.balances.into_iter().filter(|(_, amount)| all || !amount.raw().is_zero()).collect();
     let contracts: Vec<Option<Address>> = kept.iter().map(|(token, _)| token.contract(network)).collect();

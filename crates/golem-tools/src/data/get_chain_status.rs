@@ -14,7 +14,7 @@ use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::units::TokenAmount;
-use golem_chain::network::{NetworkKind, UniswapVersion};
+use golem_chain::network::{Network, NetworkKind, UniswapVersion};
 use golem_chain::provider::{EndpointCondition, ProviderError};
 
 /// Definition of the `get_chain_status` tool.
@@ -149,15 +149,16 @@ impl ReadTool for GetChainStatus {
 }
 
 /// Latest block, read directly from the chain.
-struct LatestBlock {
-    number: u64,
+pub(crate) struct LatestBlock {
+    /// Number of the block.
+    pub(crate) number: u64,
     timestamp: u64,
     base_fee: Option<u64>,
 }
 
 /// Waits up to [`FIRST_LOOK`] for the monitor's first poll. A process that makes a single call would otherwise see only
 /// `unproven`.
-async fn wait_for_first_poll(chain: &ConnectedChain) {
+pub(crate) async fn wait_for_first_poll(chain: &ConnectedChain) {
     let mut health = chain.client.health_handle();
     let now = health.now();
     if now.condition == EndpointCondition::Unproven && !now.endpoints.is_empty() {
@@ -166,7 +167,11 @@ async fn wait_for_first_poll(chain: &ConnectedChain) {
     }
 }
 
-async fn head(chain: &ConnectedChain) -> Result<LatestBlock, ProviderError> {
+/// Reads the latest block.
+///
+/// # Errors
+/// The provider's error.
+pub(crate) async fn head(chain: &ConnectedChain) -> Result<LatestBlock, ProviderError> {
     let block = chain.client.provider().get_block_by_number(BlockNumberOrTag::Latest).await?;
     let header = block.map(|block| block.header).ok_or_else(|| ProviderError::Decode {
         detail: bardo_base::text::SafeText::clean("the chain has no latest block", 60),
@@ -174,39 +179,50 @@ async fn head(chain: &ConnectedChain) -> Result<LatestBlock, ProviderError> {
     Ok(LatestBlock { number: header.number(), timestamp: header.timestamp(), base_fee: header.base_fee_per_gas() })
 }
 
+/// Condition of a chain from a direct read, which is newer than the last poll of the monitor.
+pub(crate) fn condition(read: bool, polled: EndpointCondition) -> EndpointCondition {
+    match (read, polled) {
+        (false, _) => EndpointCondition::Down,
+        (true, EndpointCondition::Unproven) => EndpointCondition::Healthy,
+        (true, EndpointCondition::Down) => EndpointCondition::Degraded,
+        (true, known) => known,
+    }
+}
+
+/// Name of a kind of network.
+pub(crate) const fn money(kind: NetworkKind) -> &'static str {
+    match kind {
+        NetworkKind::Devnet => "devnet",
+        NetworkKind::Test => "test",
+        NetworkKind::Real => "real",
+    }
+}
+
+/// Uniswap versions that the chain's address book supports.
+pub(crate) fn uniswap(network: &Network) -> Vec<&'static str> {
+    let words = network.uniswap_versions().into_iter().map(|version| match version {
+        UniswapVersion::V2 => "v2",
+        UniswapVersion::V3 => "v3",
+        UniswapVersion::V4 => "v4 (recognised, not routed)",
+    });
+    words.collect()
+}
+
 fn status(chain: &ConnectedChain, head: Result<LatestBlock, ProviderError>) -> ChainStatus {
     let network = chain.network();
     let health = chain.client.health();
-    // The direct read is newer than the last poll of the monitor.
-    let condition = match (&head, health.condition) {
-        (Err(_), _) => EndpointCondition::Down,
-        (Ok(_), EndpointCondition::Unproven) => EndpointCondition::Healthy,
-        (Ok(_), EndpointCondition::Down) => EndpointCondition::Degraded,
-        (Ok(_), known) => known,
-    };
+    let condition = condition(head.is_ok(), health.condition);
     let millis = |latency: std::time::Duration| u64::try_from(latency.as_millis()).unwrap_or(u64::MAX);
     ChainStatus {
         chain: network.name.clone(),
         chain_id: Some(network.chain_id),
-        money: Some(match network.kind {
-            NetworkKind::Devnet => "devnet",
-            NetworkKind::Test => "test",
-            NetworkKind::Real => "real",
-        }),
+        money: Some(money(network.kind)),
         condition: word(condition),
         block_number: head.as_ref().ok().map(|head| head.number),
         block_timestamp: head.as_ref().ok().map(|head| head.timestamp),
         base_fee_gwei: head.as_ref().ok().and_then(|head| head.base_fee).and_then(gwei),
         latency_ms: health.latency.map(millis),
-        uniswap: network
-            .uniswap_versions()
-            .into_iter()
-            .map(|version| match version {
-                UniswapVersion::V2 => "v2",
-                UniswapVersion::V3 => "v3",
-                UniswapVersion::V4 => "v4 (recognised, not routed)",
-            })
-            .collect(),
+        uniswap: uniswap(network),
         endpoints: health
             .endpoints
             .iter()
@@ -221,11 +237,13 @@ fn status(chain: &ConnectedChain, head: Result<LatestBlock, ProviderError>) -> C
     }
 }
 
-fn gwei(wei: u64) -> Option<String> {
+/// Wei as gwei.
+pub(crate) fn gwei(wei: u64) -> Option<String> {
     TokenAmount::new(alloy::primitives::U256::from(wei), 9).ok().map(|amount| amount.to_string())
 }
 
-fn word(condition: EndpointCondition) -> &'static str {
+/// Name of a condition.
+pub(crate) fn word(condition: EndpointCondition) -> &'static str {
     match condition {
         EndpointCondition::Healthy => "healthy",
         EndpointCondition::Unproven => "unproven",

@@ -18,12 +18,13 @@ use bardo_base::config::DEFAULT_INTENT_MARGIN;
 use bardo_base::error::{ErrorCode, ToolError, Violation};
 use bardo_base::rng::RandomSource;
 use bardo_base::units::{BasisPoints, Usd};
+use bardo_safety::AccountKind;
 use bardo_safety::operator_policy::OperatorPolicyEngine;
 use bardo_safety::orders::Orders;
 use bardo_safety::policy::{AllowedItems, ChainId, Policy, PolicyPreset};
 use golem_chain::fork::{BalanceDelta, Fork, ForkSource, NextBlock};
 use golem_chain::multicall::{BatchResults, CallBatch, CallIndex};
-use golem_chain::network::{KnownContract, Network, resolve};
+use golem_chain::network::{DataFees, KnownContract, Network, resolve};
 use golem_chain::price::PriceChain;
 use golem_chain::provider::{ChainClient, ConnectError, ProviderError};
 use golem_chain::token::{self, TokenId, TokenInfo};
@@ -40,6 +41,8 @@ pub struct ToolEnvironment {
     pub rng: RandomSource,
     /// Account that tools use by default; `None` without a wallet.
     pub account: Option<Address>,
+    /// Kind of that account, as far as it is known without its password.
+    pub custody: Option<AccountKind>,
     /// Source of swap quotes.
     pub quotes: Arc<dyn QuoteSource>,
     /// Margin of a cross-chain intent below the fillers' bids, in basis points.
@@ -75,6 +78,8 @@ pub struct ConnectedChain {
     pub prices: PriceChain,
     /// Index of the chain's agents.
     pub agents: AgentIndex,
+    /// Data fee that the chain charges in addition to gas; the network's default or the operator's setting.
+    pub data_fees: DataFees,
     /// State source for simulations, with a cache.
     source: ForkSource,
     /// Reader of the chain's pools, or the reason why the address book does not support one.
@@ -106,6 +111,7 @@ impl ToolEnvironment {
             clock,
             rng: RandomSource::machine(),
             account,
+            custody: None,
             quotes: Arc::new(LocalRouter),
             intent_margin: DEFAULT_INTENT_MARGIN,
             rules: None,
@@ -208,7 +214,9 @@ impl ToolEnvironment {
         let most = alone.iter().map(Vec::len).max().unwrap_or(0);
         let of = |place: usize| {
             let chains = self.chains.iter().zip(&alone).map(|(chain, alone)| match alone.get(place) {
-                Some((_, client)) => ConnectedChain::new(client.clone(), chain.prices.clone()),
+                Some((_, client)) => {
+                    ConnectedChain::new(client.clone(), chain.prices.clone()).charging(chain.data_fees)
+                }
                 None => chain.clone(),
             });
             Arc::new(Self { chains: chains.collect(), ..self.clone() })
@@ -377,7 +385,15 @@ impl ConnectedChain {
         // Pools are read by agreement of the endpoints: a single endpoint could invent pools, and its latest block too.
         let pools = PoolReader::new(client.agreed().clone(), client.network()).map(Arc::new);
         let source = ForkSource::of(&client);
-        Self { client, prices, agents: AgentIndex::default(), source, pools }
+        let data_fees = client.network().data_fees;
+        Self { client, prices, agents: AgentIndex::default(), data_fees, source, pools }
+    }
+
+    /// Sets how the chain charges data fees.
+    #[must_use]
+    pub fn charging(mut self, data_fees: DataFees) -> Self {
+        self.data_fees = data_fees;
+        self
     }
 
     /// Returns the pool reader, which caches pools.

@@ -2,13 +2,12 @@
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::index;
 use super::shared::FoundAgent;
 use crate::engine::{CallContext, ConnectedChain};
 use crate::shared::invalid;
+pub(super) use crate::shared::{ChainNamed, chain_or_first};
 use bardo_abi::erc8004::IdentityRegistry;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::TxState;
@@ -30,42 +29,6 @@ pub(super) const MAX_TEXT: usize = 512;
 pub(super) const MAX_LONG_TEXT: usize = 2_000;
 /// Maximum length of a tag, in characters.
 pub(super) const MAX_TAG: usize = 32;
-
-/// Chain parameter of a write. The specification types it as a number, while other tools use a name.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(super) enum ChainNamed {
-    /// EIP-155 id as a number.
-    Id(u64),
-    /// Name, alias, or id in decimal digits.
-    Name(String),
-}
-
-impl ChainNamed {
-    fn text(&self) -> String {
-        match self {
-            Self::Id(id) => id.to_string(),
-            Self::Name(name) => name.clone(),
-        }
-    }
-}
-
-/// Chain of a registration: the named one, or the network's first.
-///
-/// # Errors
-/// The errors of [`crate::engine::ToolEnvironment::chain`]; `CHAIN_UNKNOWN` without chains.
-pub(super) fn chain_or_first<'a>(
-    context: &'a CallContext,
-    named: Option<&ChainNamed>,
-) -> Result<&'a ConnectedChain, ToolError> {
-    match named {
-        Some(named) => context.world.chain(&named.text()),
-        None => {
-            let first = context.world.chains().first();
-            first.ok_or_else(|| ToolError::new(ErrorCode::ChainUnknown, "no chain is connected"))
-        }
-    }
-}
 
 /// Finds the agent of a write. A named chain must be the one in the agent's id.
 ///

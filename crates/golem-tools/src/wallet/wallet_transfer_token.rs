@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::engine::{CallContext, ConnectedChain, ToolDef, ToolReply, WriteTool, address};
-use crate::shared::{CHECKS, PlanReceipt, balance, insufficient, invalid};
+use crate::shared::{CHECKS, ChainNamed, PlanReceipt, balance, chain_or_first, insufficient, invalid};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::TxState;
@@ -42,16 +42,6 @@ pub struct Params {
     /// Chain name, alias or id; defaults to the network's first chain.
     #[serde(default)]
     chain_id: Option<ChainNamed>,
-}
-
-/// Chain parameter of this tool. The specification types it as a number, while all other tools use a name.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-enum ChainNamed {
-    /// EIP-155 id as a number.
-    Id(u64),
-    /// Name, alias, or id in decimal digits.
-    Name(String),
 }
 
 /// Result of `wallet_transfer_token`.
@@ -127,7 +117,7 @@ impl WriteTool for WalletTransferToken {
     }
 
     async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, TransferPlan), ToolError> {
-        let chain = chain(context, params.chain_id.as_ref())?;
+        let chain = chain_or_first(context, params.chain_id.as_ref())?;
         let account = context.world.account(None)?;
         context.step("Validating recipient");
         let recipient = recipient(chain, account, &params.recipient)?;
@@ -210,17 +200,6 @@ fn received(plan: &TransferPlan, committed: &CommitOutcome) -> Option<TokenAmoun
     let transfers = logs.filter_map(|log| Erc20::Transfer::decode_log(log).ok());
     let mut amounts = transfers.filter(|one| one.to == plan.recipient).map(|one| one.data.value);
     TokenAmount::new(amounts.try_fold(U256::ZERO, U256::checked_add)?, plan.token.decimals).ok()
-}
-
-fn chain<'a>(context: &'a CallContext, named: Option<&ChainNamed>) -> Result<&'a ConnectedChain, ToolError> {
-    match named {
-        Some(ChainNamed::Name(name)) => context.world.chain(name),
-        Some(ChainNamed::Id(id)) => context.world.chain(&id.to_string()),
-        None => {
-            let first = context.world.chains().first();
-            first.ok_or_else(|| ToolError::new(ErrorCode::ChainUnknown, "no chain is connected"))
-        }
-    }
 }
 
 /// Parses the recipient and rejects addresses where tokens would be lost: the zero address, the wallet itself, and

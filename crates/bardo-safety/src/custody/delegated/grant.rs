@@ -180,7 +180,7 @@ impl DelegationGrant {
         if ask(client, self.manager, DelegationManager::pausedCall {}).await? {
             return Err(DelegationNotReady::Paused);
         }
-        let hash = hash_of(&self.delegation);
+        let hash = delegation_hash(&self.delegation);
         match ask(client, self.manager, DelegationManager::disabledDelegationsCall { delegationHash: hash }).await? {
             true => Err(DelegationNotReady::Revoked),
             false => Ok(()),
@@ -204,7 +204,7 @@ fn framework(network: &Network) -> Result<(Address, Address), GrantError> {
 }
 
 /// Returns the hash by which the manager identifies a delegation.
-pub(super) fn hash_of(delegation: &Delegation) -> B256 {
+pub fn delegation_hash(delegation: &Delegation) -> B256 {
     as_signed(delegation).eip712_hash_struct()
 }
 

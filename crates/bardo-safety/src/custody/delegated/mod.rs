@@ -30,7 +30,7 @@ use bardo_abi::delegation::DelegationManager;
 use golem_chain::signed::SignedTransaction;
 
 pub use caveats::{CallLimit, DelegationLimits, Enforcers, LimitsError};
-pub use grant::{DelegationGrant, DelegationNotReady, GrantError};
+pub use grant::{DelegationGrant, DelegationNotReady, GrantError, delegation_hash};
 
 /// ERC-7579 execution mode: a single call that reverts on failure.
 const SINGLE: B256 = B256::ZERO;

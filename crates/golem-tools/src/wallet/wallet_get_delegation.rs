@@ -1,0 +1,439 @@
+//! `wallet_get_delegation`: what may act for the wallet's account, by its code and by the delegations that were used.
+//!
+//! A delegation of the framework (ERC-7710) is a signed message: the chain learns of it when it is first used. What is
+//! listed here was therefore used at least once; one that waits to be used leaves no trace.
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::{Address, B256, keccak256};
+use alloy::providers::Provider as _;
+use alloy::providers::bindings::IMulticall3;
+use alloy::rpc::types::{Filter, Log};
+use alloy::sol_types::SolEvent as _;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::account_code::{AccountKindByCode, code_and_nonce};
+use crate::engine::{CallContext, ConnectedChain, ReadTool, ToolDef, ToolReply, address};
+use crate::shared::{ChainNamed, chain_or_first, invalid};
+use bardo_abi::delegation::{DeleGator, Delegation, DelegationManager};
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::model::{
+    ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use bardo_base::text::SafeText;
+use bardo_safety::custody::delegated::{CallLimit, DelegationGrant, delegation_hash};
+use golem_chain::multicall::CallBatch;
+use golem_chain::network::{AddressBook, KnownContract};
+use golem_chain::provider::ProviderError;
+
+/// Definition of the `wallet_get_delegation` tool.
+pub static TOOL_DEF: ToolDef = ToolDef::read::<GetDelegation>();
+
+/// Maximum number of delegations that are read.
+const MOST_DELEGATIONS: usize = 100;
+
+/// Blocks that are searched if the endpoint does not search the whole chain at once.
+const RECENT_BLOCKS: u64 = 10_000;
+
+/// Delegations that the chain cannot show.
+const UNSEEN: &str = "Delegations that were signed and never used leave no trace on the chain.";
+
+/// Parameters of `wallet_get_delegation`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Contract whose calls are asked about, as a 0x address.
+    #[serde(default)]
+    contract: Option<String>,
+    /// Function that is asked about: a signature such as "transfer(address,uint256)", or its selector as 0x and eight
+    /// digits.
+    #[serde(default)]
+    method: Option<String>,
+    /// Chain name, alias or id; defaults to the network's first chain.
+    #[serde(default)]
+    chain_id: Option<ChainNamed>,
+}
+
+/// Result of `wallet_get_delegation`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Name of the chain.
+    chain: String,
+    /// Address of the account.
+    account: String,
+    /// True if the account runs the code of a contract (EIP-7702).
+    delegated: bool,
+    /// Address of that contract; absent without a delegation.
+    delegate_address: Option<String>,
+    /// Its name in the address book; absent for an unknown contract.
+    delegate_label: Option<String>,
+    /// True if it is the delegation framework of the address book, whose delegations can be read. What another contract
+    /// lets others do is unknown.
+    understood: bool,
+    /// True if the framework's manager is paused, so that no delegation works; absent unless it is understood.
+    paused: Option<bool>,
+    /// Delegations that were used, in the order of their hashes.
+    permissions: Vec<UsedDelegation>,
+    /// Latest end of a permission in force, in seconds since the Unix epoch; absent if there is none, or if the end of
+    /// one is unknown. The account's own delegation (EIP-7702) has no end.
+    expires_at: Option<u64>,
+    /// First block that was searched; absent unless the contract is understood.
+    searched_from_block: Option<u64>,
+    /// Last block that was searched; absent unless the contract is understood.
+    searched_to_block: Option<u64>,
+    /// False if a part of the chain was not searched, or delegations were left out.
+    complete: bool,
+    /// Delegations that the chain cannot show.
+    unseen: &'static str,
+}
+
+/// Delegation that was used at least once.
+#[derive(Debug, Serialize, JsonSchema)]
+struct UsedDelegation {
+    /// Hash by which the manager knows it.
+    hash: String,
+    /// Address that may act.
+    delegate: String,
+    /// True if it works now, by its end and by what the manager says; its other limits can still refuse a call. One
+    /// whose limits are not understood counts as in force until it is revoked.
+    in_force: bool,
+    /// True if the owner has revoked it.
+    revoked: bool,
+    /// End in seconds since the Unix epoch; absent if it is unknown.
+    expires_at: Option<u64>,
+    /// Limits of what it permits; empty if they are not understood.
+    limits: Vec<String>,
+    /// True if the limits let a call of the asked contract and function pass; absent if nothing was asked, or if the
+    /// limits are not understood.
+    permits: Option<bool>,
+    /// Reason why the limits are not understood; absent if they are.
+    not_understood: Option<String>,
+}
+
+/// Implementation of `wallet_get_delegation`; see [`TOOL_DEF`].
+pub struct GetDelegation;
+
+impl ReadTool for GetDelegation {
+    const META: ToolMeta = ToolMeta {
+        name: "wallet_get_delegation",
+        description: "Shows whether the wallet's account runs a contract's code (EIP-7702), and, if it is the known \
+                      delegation framework, every delegation that was used: delegate, limits, end, and whether it \
+                      permits a contract or function. Changes nothing.",
+        category: Category::Wallet,
+        capability: CapabilityTier::Read,
+        risk_tier: RiskTier::Layer1,
+        tick_budget: TickBudget::Fast,
+        progress_steps: &["Checking delegation"],
+        sprite_trigger: SpriteTrigger::Thinking,
+        prompt_snippet: "What may act for the wallet's account, by its code and by used delegations.",
+        prompt_guidelines: Guidelines {
+            thriving: "Check before an action that needs a delegation.",
+            cautious: "Always check, and tell the operator of any that is no longer needed.",
+            declining: "Look for delegations that the operator should revoke.",
+            terminal: "Check once, so that the operator can revoke all.",
+            memory: None,
+        },
+        idempotent: true,
+        action_class: ActionClass::ReadOnly,
+        checks: &[Check::RateLimit],
+        event_params: &["contract", "method", "chain_id"],
+        summary_fields: &["delegated", "delegate_address"],
+        card: None,
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+
+    fn example() -> Value {
+        json!({"chain_id": "ethereum"})
+    }
+
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
+        let chain = chain_or_first(context, params.chain_id.as_ref())?;
+        let asked = Asked::parse(&params)?;
+        let account = context.world.account(None)?;
+        context.step("Checking delegation");
+        let network = chain.network();
+        let (code, _) = code_and_nonce(chain, account).await?;
+        let delegate = AccountKindByCode::of(&code).delegate();
+        let framework = framework(chain, account, delegate).await?;
+        let used = match &framework {
+            Some(framework) => Some(used(chain, account, framework, &asked).await?),
+            None => None,
+        };
+        let in_force = || used.iter().flat_map(|used| &used.delegations).filter(|one| one.in_force);
+        let ends: Option<Vec<u64>> = in_force().map(|one| one.expires_at).collect();
+        let label = delegate.and_then(|delegate| network.book.name_of(delegate));
+        let mut said = match delegate {
+            None => format!("The account runs no contract's code on {network}."),
+            Some(delegate) => {
+                let name = label.clone().unwrap_or_else(|| "an unknown contract".to_owned());
+                format!("The account runs the code of {name} ({delegate}) on {network}.")
+            }
+        };
+        match (&used, delegate) {
+            (Some(used), _) => {
+                said.push_str(&format!(
+                    " {} delegations were used, of which {} are in force.",
+                    used.delegations.len(),
+                    in_force().count()
+                ));
+            }
+            (None, Some(_)) => said.push_str(" What it lets others do cannot be read."),
+            (None, None) => {}
+        }
+        let output = Output {
+            chain: network.name.clone(),
+            account: account.to_string(),
+            delegated: delegate.is_some(),
+            delegate_address: delegate.map(|delegate| delegate.to_string()),
+            delegate_label: label,
+            understood: framework.is_some(),
+            paused: framework.map(|framework| framework.paused),
+            expires_at: ends.and_then(|ends| ends.into_iter().max()),
+            searched_from_block: used.as_ref().map(|used| used.blocks.0),
+            searched_to_block: used.as_ref().map(|used| used.blocks.1),
+            complete: used.as_ref().map_or(delegate.is_none(), |used| used.complete),
+            permissions: used.map(|used| used.delegations).unwrap_or_default(),
+            unseen: UNSEEN,
+        };
+        Ok(ToolReply::new(output, said))
+    }
+}
+
+/// Contract and function that a call asks about.
+struct Asked {
+    contract: Option<Address>,
+    method: Option<[u8; 4]>,
+}
+
+impl Asked {
+    fn parse(params: &Params) -> Result<Self, ToolError> {
+        let contract = params.contract.as_deref().map(|text| address(text, "contract")).transpose()?;
+        Ok(Self { contract, method: params.method.as_deref().map(selector).transpose()? })
+    }
+
+    /// True if the limits let such a call pass; `None` if nothing is asked.
+    fn passes(&self, limits: &[CallLimit]) -> Option<bool> {
+        if self.contract.is_none() && self.method.is_none() {
+            return None;
+        }
+        Some(limits.iter().all(|limit| match limit {
+            CallLimit::Targets(targets) => self.contract.is_none_or(|asked| targets.contains(&asked)),
+            CallLimit::Methods(methods) => self.method.is_none_or(|asked| methods.contains(&asked)),
+            CallLimit::Value(_)
+            | CallLimit::Time { .. }
+            | CallLimit::Calls(_)
+            | CallLimit::TokenLoss { .. }
+            | CallLimit::PolicyCage => true,
+        }))
+    }
+}
+
+/// Selector of a function, from its signature or from the selector itself.
+///
+/// # Errors
+/// `VALIDATION_FAILED` for any other text.
+fn selector(text: &str) -> Result<[u8; 4], ToolError> {
+    let fail = || {
+        let what = "write a signature such as transfer(address,uint256), without spaces and names, or 0x and 8 digits";
+        invalid("method", &what)
+    };
+    if let Some(digits) = text.strip_prefix("0x") {
+        let bytes = alloy::primitives::hex::decode(digits).map_err(|_| fail())?;
+        return bytes.try_into().map_err(|_| fail());
+    }
+    let known = |character: char| character.is_ascii_alphanumeric() || "_$(),[]".contains(character);
+    let shaped = text.ends_with(')') && text.find('(').is_some_and(|at| at > 0) && text.chars().all(known);
+    if !shaped {
+        return Err(fail());
+    }
+    let [a, b, c, d, ..] = keccak256(text).0;
+    Ok([a, b, c, d])
+}
+
+/// Delegation framework that an account's code belongs to.
+struct Framework {
+    manager: Address,
+    paused: bool,
+}
+
+/// The framework of the address book, if the account runs its code and names its manager.
+///
+/// # Errors
+/// The errors of the chain; `CHAIN_INCONSISTENT` if the framework's contracts do not answer.
+async fn framework(
+    chain: &ConnectedChain,
+    account: Address,
+    delegate: Option<Address>,
+) -> Result<Option<Framework>, ToolError> {
+    let book = &chain.network().book;
+    let (Some(delegate), Some(known), Some(manager)) =
+        (delegate, book.contract(KnownContract::Eip7702Delegator), book.contract(KnownContract::DelegationManager))
+    else {
+        return Ok(None);
+    };
+    if delegate != known {
+        return Ok(None);
+    }
+    let mut calls = CallBatch::default();
+    let named = calls.push(account, &DeleGator::delegationManagerCall {});
+    let paused = calls.push(manager, &DelegationManager::pausedCall {});
+    let answers = chain.ask(calls).await?;
+    let (Some(named), Some(paused)) = (named.take(&answers), paused.take(&answers)) else {
+        let what = format_args!("the delegation framework on {} does not answer", chain.network());
+        return Err(ToolError::new(ErrorCode::ChainInconsistent, what));
+    };
+    Ok((named == manager).then_some(Framework { manager, paused }))
+}
+
+/// Delegations that were used, and the blocks that were searched for them.
+struct UsedDelegations {
+    delegations: Vec<UsedDelegation>,
+    blocks: (u64, u64),
+    complete: bool,
+}
+
+/// Finds the delegations of `account` that were used, and reads which of them the manager still accepts.
+///
+/// # Errors
+/// The errors of the chain; `CHAIN_INCONSISTENT` if the manager does not answer.
+async fn used(
+    chain: &ConnectedChain,
+    account: Address,
+    framework: &Framework,
+    asked: &Asked,
+) -> Result<UsedDelegations, ToolError> {
+    let manager = framework.manager;
+    let newest = chain.client.agreed().get_block_number().await.map_err(ProviderError::from)?;
+    let (logs, first) = match logs(chain, account, manager, (0, newest)).await {
+        Ok(logs) => (logs, 0),
+        // Endpoints limit the range of blocks with this error; any other cause comes again.
+        Err(ProviderError::Rpc { .. }) if newest >= RECENT_BLOCKS => {
+            let first = newest - (RECENT_BLOCKS - 1);
+            (logs(chain, account, manager, (first, newest)).await?, first)
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let events = logs.iter().filter(|log| log.address() == manager);
+    let events = events.filter_map(|log| DelegationManager::RedeemedDelegation::decode_log(&log.inner).ok());
+    let mut found: BTreeMap<B256, Delegation> = BTreeMap::new();
+    // A chain of delegations has one event per link; only the account's own are its to give.
+    for event in events.filter(|event| event.data.delegation.delegator == account) {
+        found.insert(delegation_hash(&event.data.delegation), event.data.delegation);
+    }
+    let complete = first == 0 && found.len() <= MOST_DELEGATIONS;
+    let found: Vec<_> = found.into_iter().take(MOST_DELEGATIONS).collect();
+    let mut calls = CallBatch::default();
+    let time = calls.push(chain.contract(KnownContract::Multicall3)?, &IMulticall3::getCurrentBlockTimestampCall {});
+    let revoked: Vec<_> = found
+        .iter()
+        .map(|(hash, _)| calls.push(manager, &DelegationManager::disabledDelegationsCall { delegationHash: *hash }))
+        .collect();
+    let answers = chain.ask(calls).await?;
+    let silent = || {
+        let what = format_args!("the delegation manager on {} does not answer", chain.network());
+        ToolError::new(ErrorCode::ChainInconsistent, what)
+    };
+    let now: u64 = time.take(&answers).ok_or_else(silent)?.saturating_to();
+    let delegations = found.into_iter().zip(revoked).map(|((hash, delegation), revoked)| {
+        let revoked = revoked.take(&answers).ok_or_else(silent)?;
+        let read = described(chain, (hash, delegation), revoked, now, asked);
+        Ok(UsedDelegation { in_force: read.in_force && !framework.paused, ..read })
+    });
+    Ok(UsedDelegations {
+        delegations: delegations.collect::<Result<_, ToolError>>()?,
+        blocks: (first, newest),
+        complete,
+    })
+}
+
+async fn logs(
+    chain: &ConnectedChain,
+    account: Address,
+    manager: Address,
+    (first, last): (u64, u64),
+) -> Result<Vec<Log>, ProviderError> {
+    let filter = Filter::new().address(manager).from_block(first).to_block(last).topic1(account.into_word());
+    let filter = filter.event_signature(DelegationManager::RedeemedDelegation::SIGNATURE_HASH);
+    chain.client.agreed().get_logs(&filter).await.map_err(ProviderError::from)
+}
+
+fn described(
+    chain: &ConnectedChain,
+    (hash, delegation): (B256, Delegation),
+    revoked: bool,
+    now: u64,
+    asked: &Asked,
+) -> UsedDelegation {
+    let delegate = delegation.delegate.to_string();
+    let grant = DelegationGrant::read(chain.network(), delegation);
+    let limits = grant.as_ref().map(|grant| grant.limits().all()).unwrap_or_default();
+    let times = limits.iter().filter_map(|limit| match limit {
+        CallLimit::Time { after, before } => Some((*after, if *before == 0 { u64::MAX } else { *before })),
+        CallLimit::Targets(_)
+        | CallLimit::Methods(_)
+        | CallLimit::Value(_)
+        | CallLimit::Calls(_)
+        | CallLimit::TokenLoss { .. }
+        | CallLimit::PolicyCage => None,
+    });
+    let within = times.clone().all(|(after, before)| after < now && now < before);
+    UsedDelegation {
+        hash: hash.to_string(),
+        delegate,
+        in_force: !revoked && within,
+        revoked,
+        expires_at: times.map(|(_, before)| before).min(),
+        limits: limits.iter().map(|limit| words(limit, &chain.network().book)).collect(),
+        permits: grant.as_ref().ok().and_then(|grant| asked.passes(grant.limits().all())),
+        not_understood: grant.err().map(|error| SafeText::clean(&error.to_string(), 300).to_string()),
+    }
+}
+
+/// A limit in words. Addresses are whole, with the names that the address book has.
+fn words(limit: &CallLimit, book: &AddressBook) -> String {
+    let named = |address: &Address| match book.name_of(*address) {
+        Some(name) => format!("{name} ({address})"),
+        None => address.to_string(),
+    };
+    match limit {
+        CallLimit::Targets(targets) => {
+            format!("calls only {}", targets.iter().map(named).collect::<Vec<_>>().join(", "))
+        }
+        CallLimit::Methods(methods) => {
+            let methods = methods.iter().map(alloy::primitives::hex::encode_prefixed);
+            format!("calls only the functions {}", methods.collect::<Vec<_>>().join(", "))
+        }
+        CallLimit::Value(most) => format!("sends at most {most} wei with a call"),
+        CallLimit::Time { after, before } => match (after, before) {
+            (0, 0) => "has no bound in time".to_owned(),
+            (0, before) => format!("works before {before}"),
+            (after, 0) => format!("works after {after}"),
+            (after, before) => format!("works after {after} and before {before}"),
+        },
+        CallLimit::Calls(most) => format!("works for at most {most} calls"),
+        CallLimit::TokenLoss { token, owner, amount } => {
+            format!("takes at most {amount} raw units of {} from {} per call", named(token), named(owner))
+        }
+        CallLimit::PolicyCage => "obeys the owner's policy contract".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The selectors of ERC-20 (<https://eips.ethereum.org/EIPS/eip-20>) are published with the standard's signatures.
+    #[test]
+    fn a_function_is_its_signature_or_its_selector() {
+        let transfer = [0xa9, 0x05, 0x9c, 0xbb];
+        assert_eq!(selector("transfer(address,uint256)").unwrap(), transfer);
+        assert_eq!(selector("0xa9059cbb").unwrap(), transfer);
+        for wrong in ["transfer", "transfer(address to)", "(address)", "0xa9059c", "0xa9059cbb00", "0xzz059cbb", ""] {
+            assert!(selector(wrong).is_err(), "{wrong}");
+        }
+    }
+}
