@@ -1,7 +1,19 @@
 //! Notifications of the desktop: over a bus of these tests, which speaks the D-Bus specification's protocol, honestly and
-//! otherwise. Tests are built with the channel's feature.
+//! otherwise. Only a build with the feature has the channel.
 
-#[cfg(target_os = "linux")]
+#[cfg(not(feature = "desktop-alerts"))]
+#[test]
+fn a_build_without_the_feature_says_so_before_a_session_starts() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("config.toml"), "[alerts]\ndesktop = true\n").unwrap();
+    for (arguments, exit) in [(&["alerts", "test", "desktop"][..], 1), (&["serve"], 2)] {
+        let (out, err, code) = super::run(super::bardo(home.path()).args(arguments));
+        assert_eq!((out.as_str(), code), ("", exit), "{err}");
+        assert!(err.contains("built without it: build it with --features desktop-alerts"), "{err}");
+    }
+}
+
+#[cfg(all(feature = "desktop-alerts", target_os = "linux"))]
 mod bus {
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
     use std::os::unix::net::{UnixListener, UnixStream};
