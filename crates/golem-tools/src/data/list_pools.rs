@@ -209,7 +209,7 @@ impl ReadTool for ListPools {
         let head = BlockPoint { number: snapshot.block_number, hash: snapshot.block_hash, time: snapshot.timestamp };
         let since = head.time.saturating_sub(params.volume_hours.saturating_mul(3_600));
         let sources: Vec<SwapSource> =
-            pools.iter().map(|(pool, first, _)| SwapSource::new(pool, *first, [0, 0])).collect();
+            pools.iter().filter_map(|(pool, first, _)| SwapSource::new(pool, *first, [0, 0])).collect();
         let volumes = Volumes::read(chain, &sources, since, &head).await?;
         let found = pools.len();
         let mut rows: Vec<(Option<Usd>, Option<Usd>, PoolRow)> = pools
@@ -293,8 +293,8 @@ impl Scope {
             token if token == token1 => (false, token0),
             _ => return None,
         };
-        let is_wanted =
-            self.quote.is_none_or(|quote| quote == other) && self.pool.is_none_or(|address| address == pool.address());
+        let is_wanted = self.quote.is_none_or(|quote| quote == other)
+            && self.pool.is_none_or(|address| pool.id() == address.into());
         is_wanted.then_some((pool, first, other))
     }
 }
@@ -353,7 +353,7 @@ impl TokenFacts {
             None => None,
         };
         let depth_usd = sides.and_then(|(base, other)| Some(self.value(token, base)?.min(self.value(quote, other)?)));
-        let traded = volumes.of.get(&pool.address()).copied().unwrap_or_default();
+        let traded = pool.id().contract().and_then(|address| volumes.of.get(&address)).copied().unwrap_or_default();
         let (volume, quote_volume) = (self.whole(token, traded.base)?, self.whole(quote, traded.quote)?);
         let volume_usd = self.value(token, volume).or_else(|| self.value(quote, quote_volume));
         let ten = |amount: TokenAmount| U256::from(10).checked_pow(U256::from(amount.decimals())).map(Ratio::whole);
@@ -362,7 +362,7 @@ impl TokenFacts {
             Some(Fixed::price(&whole)?.to_string())
         });
         let row = PoolRow {
-            pool: pool.address().to_string(),
+            pool: pool.id().to_string(),
             version: pool.version().to_string(),
             fee_tier: pool.fee(),
             token: self.symbol(token),

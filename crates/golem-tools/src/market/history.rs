@@ -214,11 +214,12 @@ async fn market(
     let snapshot = chain.pools()?.pools(&tokens, BlockId::latest(), TickReach::Near).await?;
     let head = BlockPoint { number: snapshot.block_number, hash: snapshot.block_hash, time: snapshot.timestamp };
     for (quote, contract) in candidates.iter().zip(contracts) {
-        let named = |found: &Pool| pool.is_none_or(|pool| found.address() == pool);
+        let named = |found: &Pool| pool.is_none_or(|pool| found.id() == pool.into());
         let pools = snapshot.pools.between(own, contract).filter(|(pool, _)| named(pool));
-        let deepest = pools.max_by_key(|(pool, is_token0)| (comparable(pool, *is_token0), pool.address()));
-        if let Some((pool, is_token0)) = deepest {
-            let source = SwapSource::new(pool, is_token0, [base.decimals, quote.decimals]);
+        let deepest = pools.max_by_key(|(pool, is_token0)| (comparable(pool, *is_token0), pool.id()));
+        if let Some((pool, is_token0)) = deepest
+            && let Some(source) = SwapSource::new(pool, is_token0, [base.decimals, quote.decimals])
+        {
             return Ok(Market { quote: quote.clone(), source, fee: pool.fee(), head });
         }
     }

@@ -59,9 +59,9 @@ pub(crate) struct PoolSwap {
 }
 
 impl SwapSource {
-    /// Creates a source.
-    pub(crate) fn new(pool: &Pool, base_is_token0: bool, decimals: [u8; 2]) -> Self {
-        Self { pool: pool.address(), version: pool.version(), base_is_token0, decimals }
+    /// Creates a source; `None` for a pool without a contract of its own, whose logs are not read.
+    pub(crate) fn new(pool: &Pool, base_is_token0: bool, decimals: [u8; 2]) -> Option<Self> {
+        Some(Self { pool: pool.id().contract()?, version: pool.version(), base_is_token0, decimals })
     }
 
     /// Converts a price in raw token1 per raw token0 to whole quotes per whole base.
