@@ -109,7 +109,7 @@ mod tests {
     fn v3(liquidity: u128, range: (i32, i32)) -> V3State {
         let nets = i128::try_from(liquidity).unwrap();
         V3State {
-            address: Address::repeat_byte(3),
+            id: Address::repeat_byte(3).into(),
             token0: Address::repeat_byte(1),
             token1: Address::repeat_byte(2),
             fee: 3_000,
