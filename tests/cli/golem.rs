@@ -431,7 +431,10 @@ fn a_brain_process_leads_a_run_and_its_playbook_changes_can_be_undone() {
     let text = "import json, sys\n\
         def hear(wanted):\n    while True:\n        line = json.loads(sys.stdin.readline())\n        \
         if line['type'] == wanted: return line\n\
-        def say(**line): print(json.dumps(line), flush=True)\nhear('tick')\n\
+        def say(**line): print(json.dumps(line), flush=True)\n\
+        one = [cap for cap in hear('hello')['caps'] if cap['rule'] == 'max_single_trade_usd']\n\
+        assert [(cap['limit'], cap['used'], cap['left']) for cap in one] == [('2500', '0', '2500')], one\n\
+        hear('tick')\n\
         note = dict(section='Gas', text='Wait below 20 gwei.', reason='it was dear')\n\
         say(type='call', id='1', tool='update_directive', params=note)\n\
         assert hear('result')['response']['status'] == 'success'\nsay(type='done', why='noted')\nhear('bye')\n";
