@@ -315,11 +315,12 @@ async fn an_estimate_of_gas_equals_the_action_and_leaves_nothing_to_commit() {
     // Minimum and deadline in the calldata differ, and other tests move the pools meanwhile, at most over a tick.
     let estimated = estimate["gas_used"].as_u64().unwrap();
     assert!(estimated.abs_diff(used) <= used / 6, "{estimated} {used}");
-    // The cost is within the bound, and near the estimate: base fees differ from block to block by an eighth at most.
+    // The cost is within the bound, and of the estimate's size: other tests fill blocks meanwhile, each of which moves the
+    // base fee by up to an eighth.
     let paid = coin - fixture.coin().await;
     let (cost, worst) = (amount(&estimate, "gas_cost", 18), amount(&estimate, "worst_cost", 18));
     assert!(paid <= worst && cost <= worst, "{paid} {estimate:#}");
-    assert!(cost.abs_diff(paid) < paid / U256::from(3), "{cost} {paid}");
+    assert!(cost < paid * U256::from(4) && paid < cost * U256::from(4), "{cost} {paid}");
     assert_eq!(estimate["data_fee"], "0");
     // ETH is worth about 3,400 dollars on the devnet.
     let dollars: f64 = estimate["worst_cost_usd"].as_str().unwrap().parse().unwrap();

@@ -164,7 +164,7 @@ codes! {
         "Use only what the policy lists, or ask the operator to extend it; `bardo policy show` prints the lists.";
     /// The action exceeds a spending limit.
     SafetySpendingLimitExceeded, "SAFETY_SPENDING_LIMIT_EXCEEDED", RiskBlocked, Safety,
-        "Reduce the amount to what the limit still allows, or wait until it allows more; each violation states both.";
+        "Reduce the amount to what the limit still allows; each violation says how much that is, and when it will be more.";
     /// The simulation reverted or had an undeclared effect.
     SafetySimulationFailed, "SAFETY_SIMULATION_FAILED", SimulationFailed, Safety,
         "Read the revert reason, request a new quote and try again with its figures.";

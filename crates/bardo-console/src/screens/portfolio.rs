@@ -405,7 +405,9 @@ impl Widget for AllowancesPanel<'_> {
                 (_, true) => ("!", "UNLIMITED", Role::StateCare),
                 _ => ("✓", "Approved", Role::StateGood),
             };
-            let who = allowance.label.as_ref().map_or_else(|| short_address(allowance.spender), ToString::to_string);
+            let named = || known.snapshot.and_then(|snapshot| snapshot.name_of(allowance.spender));
+            let who = allowance.label.as_ref().or_else(named);
+            let who = who.map_or_else(|| short_address(allowance.spender), ToString::to_string);
             let way = if allowance.through_permit2 { " in Permit2" } else { "" };
             let until = allowance.expires_at.map_or(String::new(), |ends| format!("  {}", left(ends, moment(known))));
             let pieces = vec![

@@ -92,8 +92,8 @@ impl ReadTool for GetSupportedChains {
         context.step("Checking chain health");
         let world = &context.world;
         let asked = world.some_chains()?;
-        let heads = join_all(asked.iter().map(|chain| head(chain))).await;
-        join_all(asked.iter().map(|chain| wait_for_first_poll(chain))).await;
+        let heads = join_all(asked.iter().map(head)).await;
+        join_all(asked.iter().map(wait_for_first_poll)).await;
         let connected = asked.iter().zip(heads).map(|(chain, head)| {
             let (network, polled) = (chain.network(), chain.client.health().condition);
             let status = word(condition(head.is_ok(), polled));

@@ -64,6 +64,17 @@ fn the_spender_of_a_row_is_named_by_its_whole_address() {
 }
 
 #[test]
+fn an_allowance_names_its_spender_by_a_label_where_the_address_book_has_none() {
+    let mut world = world();
+    let row = &mut world.snapshot.allowances.rows[0];
+    row.label = None;
+    let name = safe("label “Friend”");
+    world.snapshot.names = vec![bardo_session::handle::NamedAddress { address: row.spender, name }];
+    let shown = drawn(&Portfolio::default(), &world, AREA);
+    assert!(shown.contains("→ label “Friend”"), "{shown}");
+}
+
+#[test]
 fn the_answer_and_the_details_can_have_the_whole_place() {
     let world = world();
     for mut screen in [Box::<Trade>::default() as Box<dyn ScreenView>, Box::<Tools>::default()] {
