@@ -1,6 +1,6 @@
 //! V4 pools without a hook in swaps: exact quotes by V3's tick mathematics, which V4 shares, with V4's fees.
 //!
-//! What differs from V3 (v4-core: `Pool.swap`, `SwapMath`, `ProtocolFeeLibrary`, `Hooks`):
+//! Differences from V3 (v4-core: `Pool.swap`, `SwapMath`, `ProtocolFeeLibrary`, `Hooks`):
 //! - A protocol fee per direction comes on top of the liquidity providers' fee, so a pool's fee depends on the
 //!   direction.
 //! - Changes of balances are signed 128-bit integers; larger amounts revert.
