@@ -2,6 +2,8 @@
 //! runner fails, and in the default folder so does a runner without its file. All failing cases are reported, not only
 //! the first.
 
+#[path = "vector_runners/almanak_policy.rs"]
+mod almanak_policy;
 #[path = "vector_runners/erc7683.rs"]
 mod erc7683;
 #[path = "vector_runners/erc8004.rs"]
@@ -36,6 +38,7 @@ type Runner = fn(&Value) -> usize;
 
 /// Vector files with their runners.
 const RUNNERS: &[(&str, Runner)] = &[
+    ("almanak_policy.json", almanak_policy::run),
     ("erc7683.json", erc7683::run),
     ("erc8004.json", erc8004::run),
     ("permit2.json", permit2::run),
