@@ -557,6 +557,9 @@ fn the_policy_decides_which_reads_are_made_and_what_becomes_an_auction() {
     assert_eq!(route(), "CLASSIC", "170 dollars are less than a thousand");
     under("uniswapx_from_usd = \"100\"\n");
     assert_eq!(route(), "DUTCH_V2");
+    let (answer, _) = call(home.path(), &["--dry-run", "uniswap_execute_swap", &quote]);
+    let title = answer["decision_hints"]["permit"]["expected_outcome"].as_str().unwrap();
+    assert!(title.starts_with("Swap by auction, not immediately: Auction 0.05 WETH for "), "{answer}");
     under("uniswapx_from_usd = \"none\"\n");
     assert_eq!(route(), "CLASSIC");
 

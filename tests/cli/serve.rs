@@ -250,6 +250,22 @@ async fn a_console_reaches_a_session_through_another_program() {
     assert!(child.wait().unwrap().success());
 }
 
+/// The session itself bounds what a console may do, so the rights that the program asks for decide.
+#[test]
+fn only_a_console_that_does_not_watch_has_rights_to_operate() {
+    let served = Served::start(tempfile::tempdir().unwrap());
+    for (flags, rights) in [(&["attach", "--stdio"][..], "operate"), (&["--watch", "attach", "--stdio"], "watch")] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_bardo"));
+        program.args(flags).env_clear().env("BARDO_HOME", served.home.path());
+        let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line.trim_end(), format!("{{\"welcome\":{{\"rights\":\"{rights}\"}}}}"), "{flags:?}");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+}
+
 /// Another program's messages are shown until the session answers, and can neither draw nor command the terminal.
 #[tokio::test(flavor = "multi_thread")]
 async fn ignored_settings_of_a_new_session_are_reported() {

@@ -568,10 +568,12 @@ async fn a_key_in_the_response_stream_reaches_no_event() {
         let steps = vec![
             Step::Faults("the key sk-test-0123456789 is over its limit"),
             Step::Says("The key is sk-test-0123456789, keep it.", vec![("preview_action", why.to_string())]),
+            // As the name of a tool alone.
+            Step::Says("Here it is.", vec![("sk-test-0123456789", "{}".to_owned())]),
         ];
         let server = Server::playing(style, steps).await;
         let life = harness.life("ada", "trade-executor", brain(setup(&server, style)));
-        let asked = server.asked_times(3).await;
+        let asked = server.asked_times(4).await;
         let again = asked.last().unwrap().1.to_string();
         // An answer that repeats the key is discarded completely: its call is not made, and it is not sent back.
         assert!(!again.contains("keep it") && !again.contains("tool_use") && !again.contains(KEY), "{again}");

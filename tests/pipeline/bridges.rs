@@ -314,8 +314,10 @@ async fn an_intent_is_delivered_on_the_destination_and_its_relayer_repaid_on_the
         assert!(card(&record)["money"].as_str().unwrap().contains("locked in settler 0x"), "{record:#?}");
         // A locked order cannot be refunded while it can be delivered.
         let early = bridge.refund(id).await;
-        assert_eq!(code(&early), Some(ErrorCode::ValidationFailed));
-        assert!(message(&early).contains("the intent is filling"), "{early:#?}");
+        assert_eq!(code(&early), Some(ErrorCode::NotYet));
+        assert!(message(&early).contains("unless it is delivered"), "{early:#?}");
+        let wait = early.error.as_ref().unwrap().details()["retry_after_seconds"].as_u64().unwrap();
+        assert!((1..=600 + REFUND_DELAY + 1).contains(&wait), "{early:#?}");
         // Nor is there anything left to cancel.
         let void = bridge.call("uniswapx_cancel_order", json!({"order_hash": id.to_string()})).await;
         assert_eq!(code(&void), Some(ErrorCode::ValidationFailed), "{void:#?}");

@@ -491,6 +491,41 @@ async fn a_priority_order_is_filled_at_the_price_for_its_fee() {
     assert_filled_at_curve(OrderKind::Priority, 9).await;
 }
 
+/// A priority order opens to all fillers in the block that covers the requested time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_priority_order_is_signed_for_the_requested_start() {
+    let fixture = Fixture::new(9, OrderKind::Priority, ServiceBehavior::Honest).await;
+    let _alone = FILLERS_PAUSED.lock().await;
+    let service = devnet().background_actors.order_service();
+    service.set_fillers_rest(true);
+    let seconds = fixture.world.client.network().block_millis / 1_000 * 3 + 1;
+    let head = async || devnet().devnet.run(|chain| chain.number()).await.unwrap();
+    let before = head().await;
+    let mut asked = order("100", 3_000);
+    asked["decay_start_time"] = json!(seconds);
+    let hash = fixture.place(asked).await;
+    let after = head().await;
+    service.set_fillers_rest(false);
+    let UniswapXOrder::Priority(signed) = signed(&fixture.orders.record(hash).unwrap()) else { panic!("{hash}") };
+    // Three whole blocks and a second are covered by four.
+    let start: u64 = signed.auctionStartBlock.to();
+    assert!((before + 4..=after + 4).contains(&start), "{before} {start} {after}");
+    fixture.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_open_orders_may_take_is_named_beside_what_is_held() {
+    let fixture = Fixture::new(8, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
+    fixture.place(order("250", 3_000)).await;
+    let held = TokenAmount::new(fixture.world.balance(&fixture.world.usdc).await, 6).unwrap().to_string();
+    let response = fixture.call("uniswap_submit_uniswapx_order", order(&held, 3_000)).await;
+    let error = response.error.unwrap();
+    assert_eq!(error.code(), ErrorCode::InsufficientBalance, "{error:#?}");
+    assert!(error.to_string().contains(", 250 reserved for orders"), "{error}");
+    assert_eq!((&error.details()["held"], &error.details()["promised"]), (&json!(held), &json!("250")));
+    fixture.clear().await;
+}
+
 /// A filler settles two orders of one account in one transaction. Each card shows the order's own proceeds.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_orders_filled_in_one_batch_report_their_own_amounts() {

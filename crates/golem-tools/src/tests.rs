@@ -888,3 +888,32 @@ async fn a_transaction_is_decoded_with_its_calls_balances_and_cost() {
     let unknown = json!({"tx_hash": format!("0x{}", "11".repeat(32)), "chain": "ethereum"});
     assert_eq!(harness.code("get_transaction", unknown).await, (CallStatus::Error, ErrorCode::ValidationFailed));
 }
+
+/// Collects the places of a schema whose objects accept members that they do not name.
+fn open_objects(schema: &Value, at: &str, found: &mut Vec<String>) {
+    match schema {
+        Value::Object(members) => {
+            if members.get("properties").is_some_and(Value::is_object) && members.get("additionalProperties").is_none()
+            {
+                found.push(at.to_owned());
+            }
+            members.iter().for_each(|(name, inner)| open_objects(inner, &format!("{at}/{name}"), found));
+        }
+        Value::Array(items) => items.iter().for_each(|inner| open_objects(inner, at, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[test]
+fn every_result_is_described_whole() {
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+    let mut found = Vec::new();
+    for tool in ALL_TOOL_DEFS {
+        let entry = catalog.get(tool.meta.name).unwrap();
+        open_objects(&entry.output_schema, tool.meta.name, &mut found);
+        open_objects(&entry.input_schema, tool.meta.name, &mut found);
+    }
+    assert_eq!(found, [""; 0]);
+    open_objects(&json!({"a": [{"properties": {}}]}), "open", &mut found);
+    assert_eq!(found, ["open/a"]);
+}

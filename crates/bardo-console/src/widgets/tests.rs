@@ -454,6 +454,39 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
 }
 
 #[test]
+fn a_decision_that_ended_says_how() {
+    use ApprovalOutcome as Outcome;
+    let (_, decision) = samples::decisions().into_iter().find(|(name, _)| *name == "lapsed while typing").unwrap();
+    let resolved = samples::outcome("lapsed while typing").unwrap();
+    for (outcome, words) in [
+        (Some(Outcome::Approved), "It was approved elsewhere."),
+        (Some(Outcome::ApprovedSimilar), "It was approved elsewhere, with similar actions."),
+        (Some(Outcome::Edited), "A smaller amount was requested elsewhere."),
+        (Some(Outcome::Refused), "It was rejected elsewhere."),
+        (Some(Outcome::RefusedAndHalted), "It was rejected elsewhere, and everything stopped."),
+        (Some(Outcome::Lapsed), "Nobody answered in time: it lapsed, and nothing was signed."),
+        (Some(Outcome::Withdrawn), "It was withdrawn: nothing was signed."),
+        (None, "It no longer waits for an answer."),
+    ] {
+        let resolved = outcome.map(|outcome| ApprovalResolved { outcome, ..resolved.clone() });
+        let model = DecisionModel {
+            read_only: false,
+            decision: &decision,
+            name: None,
+            network: Some("devnet"),
+            before: None,
+            outcome: resolved.as_ref(),
+            now: NOW,
+            clock: NOW.millis,
+        };
+        let text = text_of(&drawn_with(&theme("dark"), (98, 40), |painter, area| {
+            painter.render(DecisionDialog::new(model, painter.theme), area)
+        }));
+        assert!(text.contains(words) && text.contains("closes this. Other keys do nothing here."), "{text}");
+    }
+}
+
+#[test]
 fn a_text_field_as_a_picture_in_its_states() {
     use crossterm::event::{KeyCode, KeyModifiers};
     let dark = theme("dark");

@@ -199,8 +199,14 @@ async fn find_delivery(
     let balances = futures::try_join!(balance_at(block.saturating_sub(1)), balance_at(block)).ok();
     let received = balances.map(|(before, after)| after.saturating_sub(before));
     let transaction = agreeing_provider(destination).get_transaction_by_hash(place.hash).await.ok().flatten();
-    let filler = transaction.map_or(event.filler, |transaction| transaction.inner.signer());
+    let filler = deliverer(event.filler, transaction.map(|transaction| transaction.inner.signer()));
     Ok(DeliverySearch::Found(DeliveryEvent { place, filler, received }))
+}
+
+/// Returns who delivered an order: the sender of the transaction. A relayer may fill through a contract of its own, which
+/// the event then names; it counts only where the transaction cannot be read.
+fn deliverer(of_event: Address, sender: Option<Address>) -> Address {
+    sender.unwrap_or(of_event)
 }
 
 /// Reads a block's timestamp from Multicall3, in seconds since the Unix epoch.

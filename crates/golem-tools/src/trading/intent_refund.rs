@@ -13,10 +13,12 @@ use crate::orders::{CHECKS, CancelReceipt, cancellation_proposal, card, field, o
 use crate::shared::{head_time, invalid};
 use bardo_abi::erc7683::OriginSettler;
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::fabric::IntentStatus;
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::text::SafeText;
+use bardo_safety::orders::OrderState;
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::{Inflow, Proposal, ProposalIntent};
 use bardo_safety::typed::TypedMessage;
@@ -108,7 +110,9 @@ impl WriteTool for IntentRefund {
             return Err(invalid("intent_id", &"this is the hash of an auction order, which locks no money"));
         };
         let known = card(&record);
-        if !record.status.has_expired() || !record.is_live() {
+        // Money that is locked and can still be delivered comes back later: waiting helps.
+        let is_filling = record.status == OrderState::Bridge(IntentStatus::Filling);
+        if !(is_filling || record.status.has_expired()) || !record.is_live() {
             let what = format_args!("the intent is {}: {}", record.status, field(&known, "money"));
             return Err(invalid("intent_id", &what));
         }
@@ -128,8 +132,12 @@ impl WriteTool for IntentRefund {
         let now = chain.deadline_time(&*context.world.clock, head_time(chain).await?);
         if now <= from {
             let seconds = from.saturating_sub(now).saturating_add(1);
-            let what = format_args!("the settler refunds it from {from} on, in {seconds} s");
+            let what = format_args!("the settler refunds it from {from} on, in {seconds} s, unless it is delivered");
             return Err(ToolError::new(ErrorCode::NotYet, what).detail("retry_after_seconds", seconds));
+        }
+        if is_filling {
+            let what = "ask for its status first: it may have been delivered since it was last read";
+            return Err(ToolError::new(ErrorCode::NotYet, what).detail("retry_after_seconds", 1));
         }
         let call = (intent.origin_settler, OriginSettler::refundCall { orderId: id }.abi_encode().into(), REFUND_GAS);
         let amount = field(&known, "amount_in");

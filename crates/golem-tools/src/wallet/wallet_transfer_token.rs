@@ -1,7 +1,7 @@
 //! `wallet_transfer_token`: sends an amount of a token, or of the native token, to another address.
 
 use alloy::eips::BlockId;
-use alloy::primitives::{Address, Bytes, U256};
+use alloy::primitives::{Address, Bytes, Log, U256};
 use alloy::sol_types::{SolCall, SolEvent as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -196,10 +196,15 @@ fn transfer_summary(plan: &TransferPlan, received: &TokenAmount) -> String {
 fn received(plan: &TransferPlan, committed: &CommitOutcome) -> Option<TokenAmount> {
     let main = committed.legs.iter().find(|leg| leg.purpose == LegPurpose::Main && leg.state == TxState::Confirmed)?;
     let TokenId::Erc20(contract) = plan.token.id else { return Some(plan.amount) };
-    let logs = main.logs.iter().filter(|log| log.address == contract);
+    TokenAmount::new(transferred(&main.logs, contract, plan.recipient)?, plan.token.decimals).ok()
+}
+
+/// Sums what the token's own events say arrived at the recipient, in raw units; `None` if it cannot be counted.
+fn transferred(logs: &[Log], contract: Address, recipient: Address) -> Option<U256> {
+    let logs = logs.iter().filter(|log| log.address == contract);
     let transfers = logs.filter_map(|log| Erc20::Transfer::decode_log(log).ok());
-    let mut amounts = transfers.filter(|one| one.to == plan.recipient).map(|one| one.data.value);
-    TokenAmount::new(amounts.try_fold(U256::ZERO, U256::checked_add)?, plan.token.decimals).ok()
+    let mut amounts = transfers.filter(|one| one.to == recipient).map(|one| one.data.value);
+    amounts.try_fold(U256::ZERO, U256::checked_add)
 }
 
 /// Parses the recipient and rejects addresses where tokens would be lost: the zero address, the wallet itself, and
@@ -295,4 +300,28 @@ async fn arrives(
         return Err(ToolError::new(ErrorCode::SafetySimulationFailed, what));
     }
     Ok(arrives)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_arrived_is_counted_by_the_tokens_own_events() {
+        let [token, other, me, them] = [1, 2, 3, 4].map(Address::repeat_byte);
+        let log = |contract: Address, to: Address, value: u64| {
+            let event = Erc20::Transfer { from: me, to, value: U256::from(value) };
+            Log { address: contract, data: event.encode_log_data() }
+        };
+        // A fee of two went elsewhere, and another contract claims a transfer to the same recipient.
+        let logs = [log(token, them, 90), log(token, other, 2), log(other, them, 1_000), log(token, them, 7)];
+        assert_eq!(transferred(&logs, token, them), Some(U256::from(97)));
+        assert_eq!(transferred(&[], token, them), Some(U256::ZERO));
+        let too_much = [
+            Erc20::Transfer { from: me, to: them, value: U256::MAX },
+            Erc20::Transfer { from: me, to: them, value: U256::from(1) },
+        ];
+        let logs = too_much.map(|event| Log { address: token, data: event.encode_log_data() });
+        assert_eq!(transferred(&logs, token, them), None);
+    }
 }

@@ -132,3 +132,10 @@ fn only_a_delivery_that_the_balance_confirms_is_as_expected() {
         assert!(!is_expected(status, false), "{status:?}");
     }
 }
+
+#[test]
+fn the_sender_of_the_transaction_delivered_the_order_whatever_the_event_names() {
+    let [contract, relayer] = [1, 2].map(Address::repeat_byte);
+    assert_eq!(deliverer(contract, Some(relayer)), relayer);
+    assert_eq!(deliverer(contract, None), contract);
+}
