@@ -17,7 +17,7 @@ use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::config::ConfigFlags;
 use bardo::base::error::{ErrorCode, ToolError};
 use bardo::base::model::{Check, Phase};
-use bardo::base::units::Usd;
+use bardo::base::units::{TokenAmount, Usd};
 use bardo::chain::devnet::{Chain, MiningMode};
 use bardo::chain::provider::ChainClient;
 use bardo::engine::{
@@ -121,7 +121,13 @@ impl Bridge {
     async fn sent(&self, seconds: u64) -> B256 {
         let response = self.send(seconds).await;
         assert_eq!(response.status, CallStatus::Partial, "{response:#?}");
-        response.data.unwrap()["intent_id"].as_str().unwrap().parse().unwrap()
+        let data = response.data.unwrap();
+        let id = data["intent_id"].as_str().unwrap().parse().unwrap();
+        // What is told to arrive is what the order was signed for.
+        let TypedMessage::CrossChainOrder { intent, .. } = self.orders.record(id).unwrap().message else { panic!() };
+        let told = TokenAmount::parse(data["estimated_output"].as_str().unwrap(), 6).unwrap();
+        assert_eq!(told.raw(), intent.data.outputAmount);
+        id
     }
 
     async fn refund(&self, id: B256) -> ToolResponse {

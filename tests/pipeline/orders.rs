@@ -19,7 +19,7 @@ use bardo::base::id::GolemId;
 use bardo::base::model::{Phase, StopLevel};
 use bardo::base::service::ServiceError;
 use bardo::base::text::SafeText;
-use bardo::base::units::{TokenAmount, Usd};
+use bardo::base::units::{BasisPoints, TokenAmount, Usd};
 use bardo::chain::devnet::Chain;
 use bardo::chain::fork::DetectionGap;
 use bardo::chain::network::{KnownContract, NetworkKind};
@@ -368,6 +368,12 @@ async fn a_request_shows_the_order_and_a_standing_approval_is_bound_to_its_react
     assert!(preview.permit.expected_outcome.as_str().starts_with("Auction 40 USDC for "), "{:?}", preview.permit);
     let question = view_model(&request, Some(fixture.world.client.network()), 1, false, RequestContext::default());
     let RequestSubject::Action(asked) = question.about else { panic!("{question:?}") };
+    // A standing approval states the scope that its grant will have.
+    let (similar, scope) = (asked.similar.clone().unwrap(), GrantScope::of(&preview));
+    assert_eq!((similar.tool.as_str(), &similar.golem_id), (scope.tool, &scope.golem_id));
+    assert_eq!((similar.gives, similar.gets), (vec![text("USDC")], vec![text("WETH")]));
+    assert_eq!(similar.receivers, [fixture.world.account()]);
+    assert_eq!((similar.arrives_on, similar.slippage), (None, BasisPoints::new(50).ok()));
     let message = &preview.payload.order().unwrap().message;
     let TypedMessage::UniswapxOrder { order, .. } = message else { panic!("{message:?}") };
     let shown = asked.order.unwrap();
