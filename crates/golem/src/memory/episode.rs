@@ -5,7 +5,8 @@ use std::fmt;
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde_json::Value;
 
-use super::{EntryKind, index, signed, unsigned};
+use super::search::index;
+use super::{EntryKind, signed, unsigned};
 use bardo_base::error::ErrorCode;
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;

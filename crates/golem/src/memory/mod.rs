@@ -6,6 +6,7 @@
 //! | `outcomes` | late outcomes of open writes |
 //! | `tuning` | adjustments that past trades may make to the next one |
 //! | `documents` | PLAYBOOK.md and STRATEGY.md |
+//! | `search` | search of all entries by words |
 //!
 //! Any text in here may come from outside. It is cleaned on entry, returned as text, and decides nothing. Only measured
 //! figures adjust anything, and only tunable parameters.
@@ -13,11 +14,12 @@
 mod documents;
 mod episode;
 mod outcomes;
+mod search;
 #[cfg(test)]
 mod tests;
 mod tuning;
 
-use rusqlite::{OptionalExtension as _, Transaction, params};
+use rusqlite::{Transaction, params};
 
 use bardo_base::clock::Clock;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -97,14 +99,9 @@ pub const MIGRATIONS: Migrations = Migrations {
         "
     ALTER TABLE golem_delta ADD COLUMN network TEXT NOT NULL DEFAULT '';
 ",
+        search::SCOPED,
     ],
 };
-
-/// Maximum number of results of one search.
-const MOST_HITS: usize = 50;
-
-/// Maximum number of words used from a search query.
-const MOST_WORDS: usize = 16;
 
 /// Memory of one Golem. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -249,32 +246,8 @@ impl Memory {
     /// # Errors
     /// `STORE_UNAVAILABLE` if the database cannot be read.
     pub fn search(&self, query: &str, kind: Option<EntryKind>, most: usize) -> Result<Vec<MemoryHit>, ToolError> {
-        let Some(words) = words(query) else { return Ok(Vec::new()) };
         let golem_id = self.golem_id.to_string();
-        let found = self.store.read(|connection| {
-            let mut asked = connection.prepare_cached(
-                "SELECT kind, ref, text FROM golem_words
-                 WHERE golem_words MATCH ?1 AND golem_id = ?2 AND (?3 IS NULL OR kind = ?3)
-                 ORDER BY rank LIMIT ?4",
-            )?;
-            let most = signed(most.clamp(1, MOST_HITS) as u64);
-            let rows = asked.query_map(params![words, golem_id, kind.map(EntryKind::as_str), most], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
-            })?;
-            let rows: Vec<_> = rows.collect::<Result<_, _>>()?;
-            rows.into_iter()
-                .map(|(kind, id, text)| {
-                    let (kind, table) = match kind.as_str() {
-                        "insight" => (EntryKind::Insight, "SELECT at FROM golem_note WHERE id = ?1"),
-                        "heuristic" => (EntryKind::Heuristic, "SELECT at FROM golem_note WHERE id = ?1"),
-                        _ => (EntryKind::Episode, "SELECT at FROM golem_episode WHERE id = ?1"),
-                    };
-                    let at: Option<i64> =
-                        connection.prepare_cached(table)?.query_row([id], |row| row.get(0)).optional()?;
-                    Ok(MemoryHit { kind, id, at: at.map_or(0, unsigned), text: SafeText::clean(&text, 600) })
-                })
-                .collect::<Result<Vec<_>, StoreError>>()
-        });
+        let found = self.store.read(|connection| search::search(connection, &golem_id, query, kind, most));
         found.map_err(unavailable)
     }
 
@@ -395,38 +368,6 @@ impl Memory {
     }
 }
 
-/// Builds a full-text query from the words of a text; `None` without words.
-fn words(query: &str) -> Option<String> {
-    let words: Vec<String> = query
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .take(MOST_WORDS)
-        // Quoted, so that no word acts as an operator.
-        .map(|word| format!("\"{}\"", word.chars().take(40).collect::<String>()))
-        .collect();
-    (!words.is_empty()).then(|| words.join(" OR "))
-}
-
-/// Puts a text into the search index, replacing the previous text of the entry.
-fn index(
-    transaction: &Transaction<'_>,
-    golem_id: &str,
-    kind: EntryKind,
-    id: i64,
-    text: &str,
-) -> Result<(), StoreError> {
-    // Rows of the index are addressed only by their id: episodes have even ids, notes odd ones.
-    let row = match kind {
-        EntryKind::Episode => id.saturating_mul(2),
-        EntryKind::Insight | EntryKind::Heuristic => id.saturating_mul(2).saturating_add(1),
-    };
-    transaction.prepare_cached("DELETE FROM golem_words WHERE rowid = ?1")?.execute([row])?;
-    transaction
-        .prepare_cached("INSERT INTO golem_words (rowid, golem_id, kind, ref, text) VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![row, golem_id, kind.as_str(), id, text])?;
-    Ok(())
-}
-
 /// Derives an insight from the last episodes of a topic, if there are at least [`tuning::ENOUGH`], and a heuristic
 /// where one follows from it.
 fn learn(transaction: &Transaction<'_>, golem_id: &str, topic: &Topic, at: u64) -> Result<(), StoreError> {
@@ -459,5 +400,5 @@ fn note(
              ON CONFLICT (golem_id, kind, topic) DO UPDATE SET at = excluded.at, text = excluded.text RETURNING id",
         )?
         .query_row(params![golem_id, kind.as_str(), topic.to_string(), signed(at), text], |row| row.get(0))?;
-    index(transaction, golem_id, kind, id, text)
+    search::index(transaction, golem_id, kind, id, text)
 }

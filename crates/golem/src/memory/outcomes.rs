@@ -5,7 +5,8 @@ use alloy::primitives::U256;
 use rusqlite::{Connection, Transaction, params};
 
 use super::episode::{Episode, EpisodeOutcome};
-use super::{EntryKind, Topic, index, learn, signed};
+use super::search::index;
+use super::{EntryKind, Topic, learn, signed};
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{IntentStatus, IntentUpdate, OrderStatus, OrderUpdate};
 use bardo_base::id::CallId;

@@ -107,12 +107,6 @@ async fn similar_outcomes_become_one_insight_that_is_updated() {
 }
 
 #[test]
-fn a_search_takes_its_words_as_plain_text() {
-    assert_eq!(words("a AND b* NEAR(\"x\") -- '"), Some(r#""a" OR "AND" OR "b" OR "NEAR" OR "x""#.to_owned()));
-    assert_eq!(words(" \"' * "), None);
-}
-
-#[test]
 fn memory_changes_only_soft_settings() {
     let good: Vec<_> = [2, 4, 3].into_iter().map(|slipped| past(Some(slipped), None)).collect();
     let softened = soften("swap", asked(Some(50)), &good);
