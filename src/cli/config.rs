@@ -113,6 +113,9 @@ fn settings(config: &Config) -> Vec<ShownSetting> {
     for (key, value, origin) in config.golem.shown() {
         add(format!("golem.{key}"), value, origin.to_string());
     }
+    for (key, value, origin) in config.agents.shown() {
+        add(format!("agents.{key}"), value, origin);
+    }
     for (key, value, origin) in config.alerts.shown() {
         add(format!("alerts.{key}"), value, origin.to_string());
     }

@@ -11,12 +11,13 @@ use super::policy_cage::{self, ControlError};
 use super::rehearsal::{self, Rehearsal, RehearsalError};
 use super::{account, policy};
 use bardo_base::clock::Clock;
-use bardo_base::config::{Config, ForkSettings};
+use bardo_base::config::{AgentFileSettings, Config, ForkSettings, GATEWAYS, RpcUrl};
 use bardo_base::units::Usd;
 use bardo_sandbox::{Sandbox, SandboxChain, SandboxConfig, SandboxError, StartProgress};
 use golem_chain::network::{DataFees, NetworkPlan, NetworkPlanError};
 use golem_chain::price::{FixedPriceError, PriceChain};
 use golem_chain::provider::{ChainClient, ConnectError, ConnectRules};
+use golem_protocols::erc8004::files::AgentFiles;
 use golem_tools::engine::{ConnectedChain, ToolEnvironment, UnavailableChain};
 use golem_tools::identity::Credential;
 
@@ -178,6 +179,7 @@ async fn rehearse(
 fn watching(config: &Config, mut world: ToolEnvironment) -> ToolEnvironment {
     world.quotes = super::quotes::source(config, &world);
     world.intent_margin = config.intent_margin.value;
+    world.agent_files = agent_files(&config.agents);
     let picked = account::pick(config, &world).ok().flatten();
     world.account = picked.as_ref().map(account::SelectedAccount::address);
     world.custody = picked.as_ref().map(account::SelectedAccount::kind);
@@ -186,6 +188,20 @@ fn watching(config: &Config, mut world: ToolEnvironment) -> ToolEnvironment {
         world.credentials.push(Credential { name: "uniswap-trading-api".to_owned(), scopes, expires_at: None });
     }
     world
+}
+
+/// Readers of agents' files: on public networks, and on devnets, where they are off unless they are set.
+fn agent_files(settings: &AgentFileSettings) -> [Option<Arc<AgentFiles>>; 2] {
+    let set = settings.gateways.as_ref().map(|gateways| gateways.value.clone());
+    let usual = || GATEWAYS.iter().filter_map(|url| RpcUrl::parse(url).ok()).collect();
+    let https = settings.https.as_ref().map(|https| https.value);
+    let reader = |gateways: Vec<RpcUrl>, https: bool| {
+        let wanted = !gateways.is_empty() || https;
+        // Without TLS on this system no https endpoint can be reached either, which is reported.
+        wanted.then(|| AgentFiles::new(gateways, https).ok()).flatten().map(Arc::new)
+    };
+    let public = reader(set.clone().unwrap_or_else(usual), https.unwrap_or(true));
+    [public, reader(set.unwrap_or_default(), https.unwrap_or(false))]
 }
 
 fn world_chain(

@@ -21,6 +21,7 @@ mod faults;
 pub mod fork;
 pub mod multicall;
 pub mod network;
+pub mod outside_file;
 pub mod permit2;
 pub mod price;
 pub mod provider;

@@ -25,8 +25,9 @@ use super::golem::{LIFESPAN_MINUTES, MODEL_STYLES, MOST_GOAL, NUMBERS, golem_id}
 use super::quotes::choices;
 use super::safety::SECONDS;
 use super::{
-    AlertSettings, ChainSettings, ConfigError, FileProblem, GolemSettings, LogFormat, MOST_INTENT_MARGIN, QuoteChoice,
-    QuoteSettings, RpcUrl, SafetySettings, Setting, SettingOrigin, UnknownLogFormat, paths,
+    AgentFileSettings, AlertSettings, ChainSettings, ConfigError, FileProblem, GolemSettings, LogFormat,
+    MOST_INTENT_MARGIN, QuoteChoice, QuoteSettings, RpcUrl, SafetySettings, Setting, SettingOrigin, UnknownLogFormat,
+    paths,
 };
 use crate::{
     model::{OnDeath, UnknownName},
@@ -70,6 +71,8 @@ pub const KEYS: &[(&str, &str)] = &[
     ("quotes.source", "the source of quotes: trading-api, sidecar or own"),
     ("quotes.api_url", "the URL of the Trading API, if not the public one"),
     ("quotes.sidecar_socket", "the Unix socket of the smart-order-router sidecar"),
+    ("agents.gateways", "the gateways to IPFS that agents' files are read from; [] for none"),
+    ("agents.https", "whether agents' files are read from the https servers that they name: true or false"),
     ("golem.name", "the Golem's name; each name has its own memory and playbook"),
     ("golem.goal", "the owner's goal, which every brain receives beside STRATEGY.md"),
     ("golem.brain", "the Golem's decision maker: scenario, operator, process:COMMAND or model"),
@@ -117,6 +120,7 @@ pub const KEYS: &[(&str, &str)] = &[
 pub const TEMPLATE: &str = include_str!("template.toml");
 
 const TOP: &[&str] = &[
+    "agents",
     "network",
     "book",
     "allow_insecure_rpc",
@@ -139,6 +143,7 @@ const TOP: &[&str] = &[
     "safety",
 ];
 const QUOTES: &[&str] = &["source", "api_url", "sidecar_socket"];
+const AGENTS: &[&str] = &["gateways", "https"];
 const INTENTS: &[&str] = &["margin_bps"];
 const REHEARSAL: &[&str] = &["size"];
 const CHAIN: &[&str] =
@@ -193,6 +198,7 @@ pub(super) struct File {
     pub intent_margin: Option<Setting<BasisPoints>>,
     pub rehearsal_size: Option<Setting<String>>,
     pub quotes: QuoteSettings,
+    pub agents: AgentFileSettings,
     pub golem: GolemSettings,
     pub alerts: AlertSettings,
     pub attention: Option<Setting<String>>,
@@ -275,6 +281,7 @@ impl Source<'_> {
                 "rehearsal" => file.rehearsal_size = self.rehearsal(value)?,
                 "order_type" => file.order_types = self.order_types(value)?,
                 "quotes" => file.quotes = self.quotes(value)?,
+                "agents" => file.agents = self.agents(value)?,
                 _ => return Err(self.unknown(key.span(), name, "at the top of the file", TOP)),
             }
         }
@@ -422,6 +429,27 @@ impl Source<'_> {
             }
         }
         Ok(quotes)
+    }
+
+    fn agents(&self, value: &Value<'_>) -> Result<AgentFileSettings, ConfigError> {
+        let mut agents = AgentFileSettings::default();
+        for (key, value) in self.table("agents", value, "a table: [agents]")? {
+            let name: &str = key.get_ref();
+            let full = format!("agents.{name}");
+            match name {
+                "gateways" => {
+                    let gateways = self.endpoints(&full, value)?;
+                    if let Some(gateway) = gateways.iter().find(|gateway| gateway.is_insecure()) {
+                        let reason = format!("{gateway} is not encrypted: expected https, or http on this machine");
+                        return Err(self.bad(value.span(), &full, &reason));
+                    }
+                    agents.gateways = Some(self.setting(value, gateways));
+                }
+                "https" => agents.https = Some(self.flag(&full, value)?),
+                _ => return Err(self.unknown(key.span(), name, "in [agents]", AGENTS)),
+            }
+        }
+        Ok(agents)
     }
 
     fn attention(&self, value: &Value<'_>) -> Result<Option<Setting<String>>, ConfigError> {

@@ -2,6 +2,7 @@
 //!
 //! An unknown key is an error that names its line. Names of chains are not resolved here (see `chain::network`).
 
+mod agents;
 mod alerts;
 mod file;
 mod fork;
@@ -19,6 +20,7 @@ use alloy_primitives::Address;
 use crate::model::OnDeath;
 use crate::units::{BasisPoints, Usd};
 
+pub use agents::{AgentFileSettings, GATEWAYS};
 pub use alerts::{
     AlertDetail, AlertRule, AlertSecret, AlertSettings, EMAIL_PASSWORD, EmailSettings, EmailTls, TELEGRAM_API,
     TELEGRAM_TOKEN, TelegramSettings, UnknownAlertRule, WEBHOOK_SECRET, WebhookSettings,
@@ -90,6 +92,8 @@ pub struct Config {
     pub rehearsal_size: Setting<String>,
     /// Quote source and its endpoint.
     pub quotes: QuoteSettings,
+    /// Reading of agents' files outside the chain.
+    pub agents: AgentFileSettings,
     /// Brain of the Golem and its budgets.
     pub golem: GolemSettings,
     /// Rules and channels of the alerts.
@@ -442,6 +446,7 @@ impl Config {
                 .rehearsal_size
                 .unwrap_or(Setting { value: DEFAULT_REHEARSAL_SIZE.to_owned(), origin: SettingOrigin::Default }),
             quotes: file.quotes.over(environment)?,
+            agents: file.agents,
             golem: file.golem.under(environment, flags),
             alerts: file.alerts.over(environment),
             attention: file.attention,

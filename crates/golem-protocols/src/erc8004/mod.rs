@@ -7,6 +7,8 @@ mod call;
 pub mod directory;
 mod event;
 pub mod file;
+pub mod files;
+pub mod location;
 pub mod reputation;
 pub mod trust;
 mod wallet;

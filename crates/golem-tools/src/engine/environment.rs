@@ -24,10 +24,11 @@ use bardo_safety::orders::Orders;
 use bardo_safety::policy::{AllowedItems, ChainId, Policy, PolicyPreset};
 use golem_chain::fork::{BalanceDelta, Fork, ForkSource, NextBlock};
 use golem_chain::multicall::{BatchResults, CallBatch, CallIndex};
-use golem_chain::network::{DataFees, KnownContract, Network, resolve};
+use golem_chain::network::{DataFees, KnownContract, Network, NetworkKind, resolve};
 use golem_chain::price::PriceChain;
 use golem_chain::provider::{ChainClient, ConnectError, ProviderError};
 use golem_chain::token::{self, TokenId, TokenInfo};
+use golem_protocols::erc8004::files::AgentFiles;
 use golem_protocols::uniswap::discovery::{DiscoveryError, PoolReader};
 use golem_protocols::uniswap::order::OrderKind;
 use golem_protocols::uniswap::quote::{LocalRouter, QuoteSource};
@@ -61,6 +62,8 @@ pub struct ToolEnvironment {
     /// Networks of `chains`, in the same order.
     networks: Vec<Network>,
     lost: Vec<UnavailableChain>,
+    /// Readers of agents' files outside the chain: on public networks, and on devnets. `None` where none are read.
+    pub agent_files: [Option<Arc<AgentFiles>>; 2],
     /// Paper mode switch; `None` if paper mode is not available.
     paper: Option<PaperMode>,
     /// Policy for calls that open no ledger.
@@ -118,6 +121,7 @@ impl ToolEnvironment {
             orders: None,
             books: None,
             credentials: Vec::new(),
+            agent_files: [None, None],
             auctions: BTreeMap::new(),
             chains,
             networks,
@@ -185,6 +189,12 @@ impl ToolEnvironment {
     pub fn bound_by(mut self, policy: Arc<Policy>) -> Self {
         self.policy = Some(policy);
         self
+    }
+
+    /// Returns the reader of agents' files outside the chain; `None` where none are read.
+    pub fn agent_files(&self, network: &Network) -> Option<&AgentFiles> {
+        let [public, devnet] = &self.agent_files;
+        if network.kind == NetworkKind::Devnet { devnet.as_deref() } else { public.as_deref() }
     }
 
     /// Returns the policy in force; `None` if none is set up.

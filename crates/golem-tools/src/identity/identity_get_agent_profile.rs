@@ -1,5 +1,6 @@
 //! `identity_get_agent_profile`: everything that the registries say about one agent.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -46,8 +47,13 @@ pub struct Output {
     wallet: Option<String>,
     /// Time of the registration, in UTC.
     registered_at: String,
-    /// State of the registration file: `read`, `absent`, `elsewhere` (not fetched) or `invalid`.
+    /// State of the registration file: `read`, `absent`, `elsewhere` (outside the chain, and not read) or `invalid`.
     file_status: &'static str,
+    /// Origin of a file that was read: `chain`, the identifier of content in IPFS, whose hash was compared, or the
+    /// https server that returned it now.
+    file_source: Option<String>,
+    /// Reason why the file was not read, if there is one.
+    file_problem: Option<String>,
     /// Claimed name; absent without a readable registration file.
     name: Option<String>,
     /// Claimed purpose; absent without a readable registration file.
@@ -177,7 +183,8 @@ impl ReadTool for GetAgentProfile {
         let found = FoundAgent::find(context, &params.agent_id).await?;
         let agent = found.record()?;
         context.step("Resolving IPFS metadata");
-        let file = agent.file.read();
+        let seen = SeenFile::of(context, &found, agent).await;
+        let file = seen.file.as_deref();
         context.step("Loading engagement stats");
         let evaluation = found.evaluate()?;
         let reputation = &evaluation.reputation;
@@ -195,7 +202,9 @@ impl ReadTool for GetAgentProfile {
             owner: agent.owner.to_string(),
             wallet: agent.wallet.map(|wallet| wallet.to_string()),
             registered_at: utc(agent.registered),
-            file_status: file_status(&agent.file),
+            file_status: seen.status,
+            file_source: seen.source.clone(),
+            file_problem: seen.problem.clone(),
             name,
             description: text(|file| &file.description),
             image: text(|file| &file.image).filter(|image| !image.is_empty()),
@@ -215,12 +224,50 @@ impl ReadTool for GetAgentProfile {
     }
 }
 
-fn file_status(file: &AgentFile) -> &'static str {
-    match file {
-        AgentFile::Absent => "absent",
-        AgentFile::Elsewhere => "elsewhere",
-        AgentFile::Read(_) => "read",
-        AgentFile::Invalid(_) => "invalid",
+/// Registration file as the profile shows it.
+struct SeenFile<'a> {
+    status: &'static str,
+    source: Option<String>,
+    problem: Option<String>,
+    file: Option<Cow<'a, ReadRegistration>>,
+}
+
+impl<'a> SeenFile<'a> {
+    /// Reads the agent's file from the chain's index, or from where the agent says that it is.
+    async fn of(context: &CallContext, found: &FoundAgent<'_>, agent: &'a AgentRecord) -> Self {
+        let without = |status, problem: Option<String>| Self { status, source: None, problem, file: None };
+        match &agent.file {
+            AgentFile::Absent => without("absent", None),
+            AgentFile::Invalid(error) => without("invalid", Some(error.to_string())),
+            AgentFile::Read(file) => Self {
+                status: "read",
+                source: Some("chain".to_owned()),
+                problem: None,
+                file: Some(Cow::Borrowed(file.as_ref())),
+            },
+            AgentFile::Elsewhere => {
+                let Some(files) = context.world.agent_files(found.chain.network()) else {
+                    let why = "files outside the chain are not read on this network, see [agents] in the configuration";
+                    return without("elsewhere", Some(why.to_owned()));
+                };
+                if agent.uri.altered() {
+                    return without("invalid", Some("its address contains characters that no address has".to_owned()));
+                }
+                let outside = match files.read(agent.uri.as_str()).await {
+                    Ok(outside) => outside,
+                    Err(error) => return without("elsewhere", Some(error.to_string())),
+                };
+                match ReadRegistration::read(&outside.bytes) {
+                    Ok(file) => Self {
+                        status: "read",
+                        source: Some(outside.source.to_string()),
+                        problem: None,
+                        file: Some(Cow::Owned(file)),
+                    },
+                    Err(error) => without("invalid", Some(error.to_string())),
+                }
+            }
+        }
     }
 }
 
