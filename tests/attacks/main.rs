@@ -25,3 +25,4 @@ mod second_approval;
 mod served;
 mod services;
 mod tokens;
+mod wraps;

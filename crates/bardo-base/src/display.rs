@@ -75,6 +75,7 @@ const fn rule_name_word(name: RuleName) -> &'static str {
         RuleName::MaxPositionSizeUsd => "One holding",
         RuleName::MaxUnfedUsd => "One holding without a price feed",
         RuleName::MaxGasUsd => "Gas of one action",
+        RuleName::GasReserve => "Native token that stays for gas",
         RuleName::MaxFeePerGasGwei => "Max gas price in gwei",
         RuleName::AllowUnlimitedAllowance => "Allow unlimited allowances",
         RuleName::MaxAllowanceUsd => "One allowance",

@@ -45,6 +45,10 @@ pub struct ActionValues {
     pub gas_wei: U256,
     /// Spending that counts against limits: outflows, takeable amounts and gas.
     pub spent: Usd,
+    /// Value of native tokens that a wrapping makes a token of. It is not spent, but from then on allowances of that
+    /// token that were granted earlier can take it, so it needs the consent that spending it would need. Zero for any
+    /// other action.
+    pub exposed: Usd,
     /// Sum of all inflows.
     pub received: Usd,
     /// Exchange at the prices of sources that do not lag; `None` if one is missing.
@@ -306,7 +310,13 @@ pub fn values(
         }
     };
     // A wrapping moves no value: what leaves comes back in another form. Only its gas is spent.
-    let moves_value = only_wraps(proposal, spreads.wrapped).is_none();
+    let wrapping = only_wraps(proposal, spreads.wrapped);
+    let moves_value = wrapping.is_none();
+    let exposes = wrapping.filter(|wrapping| wrapping.given == TokenId::Native);
+    let exposed = match exposes.map(|wrapping| keep(pricing.outgoing(wrapping.given, wrapping.amount))) {
+        Some(valued) => valued.map_or(Usd::ZERO, |valued| valued.usd),
+        None => Usd::ZERO,
+    };
     let outflows: Vec<ValuedAmount> = proposal
         .outflows
         .iter()
@@ -365,6 +375,7 @@ pub fn values(
         gas,
         gas_wei: payload.worst_gas(),
         spent,
+        exposed,
         received,
         present,
         by_feed,

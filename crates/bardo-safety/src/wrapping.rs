@@ -1,12 +1,20 @@
 //! Recognition of an action that only wraps or unwraps the native token, by its calldata. Such an action changes the
-//! form of a holding and not its value: it spends nothing but gas, and every phase allows it.
+//! form of a holding and not its value: it spends nothing but gas. Wrapped, a holding is within reach of allowances that
+//! were granted earlier, and pays for no gas; so a wrapping needs consent like spending, leaves a reserve, and is no exit.
+//! Its reversal passes wherever an exit passes.
 
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;
 
 use super::proposal::{LegPurpose, Proposal, ProposalIntent};
+use super::simulate::SimulatedEffects;
 use bardo_abi::erc20::Weth9;
+use bardo_base::model::ActionClass;
 use golem_chain::token::TokenId;
+
+/// Gas whose cost at the highest fee a wrapping must leave in the native token: of about five exits, each of an approval
+/// and a swap, or of as many revocations as an account usually has allowances.
+pub const GAS_RESERVE: u64 = 2_000_000;
 
 /// Exchange of the native token for its wrapped form, or back, unit for unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +60,14 @@ pub fn only_wraps(proposal: &Proposal, wrapped: Option<Address>) -> Option<Wrapp
     let declared = (out.token.id, out.amount) == (found.given, found.amount)
         && (into.token.id, into.at_least, into.recipient) == (found.received, found.amount, proposal.account);
     (declared && !found.amount.is_zero()).then_some(found)
+}
+
+/// Returns true if the action only gets native tokens back for wrapped ones, by its intent and by the simulation, which
+/// gives the class [`ActionClass::ReadOnly`] to nothing else that claims to be a wrapping.
+pub fn only_unwraps(proposal: &Proposal, simulated: Option<&SimulatedEffects>) -> bool {
+    proposal.intent == ProposalIntent::Wrap
+        && simulated.is_some_and(|simulated| simulated.class == ActionClass::ReadOnly)
+        && proposal.outflows.iter().all(|flow| flow.token.id != TokenId::Native)
 }
 
 #[cfg(test)]

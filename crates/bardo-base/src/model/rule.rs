@@ -69,6 +69,8 @@ named! {
         MaxUnfedUsd = "max_unfed_usd",
         /// Dollars of gas in one action.
         MaxGasUsd = "max_gas_usd",
+        /// Native token that stays for the gas of later actions.
+        GasReserve = "gas_reserve",
         /// Gas price in gwei.
         MaxFeePerGasGwei = "max_fee_per_gas_gwei",
         /// Permission of unlimited allowances.

@@ -26,7 +26,8 @@ use crate::audit::AuditLog;
 use crate::operator_proof::{Authorisation, OperatorProof, ProofError};
 use crate::pipeline::Preview;
 use crate::second_approval::{GivenApproval, SecondError, SecondSignature};
-use crate::stop;
+use crate::stop::{self, StopCategory};
+use crate::wrapping::only_unwraps;
 use bardo_base::clock::Clock;
 use bardo_base::fabric::{ApprovalRequested, AskReason, EventKind, Fabric};
 use bardo_base::id::{GolemId, PermitId};
@@ -564,7 +565,10 @@ impl ApprovalQueue {
     pub fn withdraw_blocked(&self, level: StopLevel, reason: &str) {
         self.withdraw(reason, |preview| {
             let (simulated, proposal) = (&preview.simulated, preview.payload.proposal());
-            let category = stop::passage(simulated.only_revokes, simulated.reduce_only, simulated.class);
+            let category = match only_unwraps(proposal, Some(simulated)) {
+                true => StopCategory::Exit,
+                false => stop::passage(simulated.only_revokes, simulated.reduce_only, simulated.class),
+            };
             // No stop lets an agent's order through.
             let agents_order = proposal.order.is_some() && proposal.golem_id != GolemId::operator();
             agents_order || !stop::lets_through(Some(level), category)

@@ -5,6 +5,7 @@ use crate::check_inputs::CheckInputs;
 use crate::signing_payload::SigningPayload;
 use crate::stop::{self, StopCategory};
 use crate::verdict::Verdict;
+use crate::wrapping::only_unwraps;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::fabric::Finding;
 use bardo_base::id::GolemId;
@@ -41,7 +42,10 @@ fn no_order(level: StopLevel) -> Verdict {
 /// Checks the action against the stop in force.
 pub fn check(payload: &SigningPayload, inputs: &CheckInputs) -> Verdict {
     let class = inputs.class(payload.proposal().tool.action_class);
-    let passage = stop::passage(inputs.only_revokes(), inputs.reduce_only(), class);
+    let passage = match only_unwraps(payload.proposal(), inputs.simulation.as_ref()) {
+        true => StopCategory::Exit,
+        false => stop::passage(inputs.only_revokes(), inputs.reduce_only(), class),
+    };
     let Some(level) = inputs.stop else {
         return Verdict::passed(Check::Halt, Finding::NoStop);
     };

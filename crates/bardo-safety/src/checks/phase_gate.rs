@@ -28,6 +28,7 @@ use crate::ledger::{MicroUsd, percent};
 use crate::signing_payload::SigningPayload;
 use crate::simulate::figure;
 use crate::verdict::Verdict;
+use crate::wrapping::only_unwraps;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::model::{ActionClass, Check, Phase, Rule};
 use bardo_base::units::Rounding;
@@ -54,6 +55,10 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     if inputs.only_revokes() {
         return Verdict::passed(Check::PhaseGate, Finding::PhaseTakesBack { phase });
     }
+    // Gas for the exits themselves must be within reach in every phase.
+    if only_unwraps(payload.proposal(), inputs.simulation.as_ref()) {
+        return Verdict::passed(Check::PhaseGate, Finding::PhaseAllows { phase, class: ActionClass::ReadOnly });
+    }
     let rules = context.policy.rules().phases.of(phase);
     let mut violations = Vec::new();
     let closes = allows(phase, ActionClass::ClosePosition) && is_part_of_a_plan(inputs, context, class);
@@ -67,7 +72,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
             "an action of one of these classes, or the same in a better phase",
         ));
     }
-    if rules.exit_only.0 && !inputs.reduce_only() && class != ActionClass::ReadOnly {
+    if rules.exit_only.0 && !inputs.reduce_only() {
         violations.push(Violation::new(
             Rule::ExitOnly(phase),
             "exits only: to an exit asset, to the wallet itself, at a fair price, leaving no allowance",

@@ -10,6 +10,8 @@ use crate::signing_payload::SigningPayload;
 use crate::typed::TypedMessage;
 use crate::value::{ActionValues, UnknownValue, is_unlimited};
 use crate::verdict::Verdict;
+use crate::wrapping::GAS_RESERVE;
+use alloy::primitives::U256;
 use bardo_base::display::rule_word;
 use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, Violation};
 use bardo_base::fabric::Finding;
@@ -35,6 +37,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     over.extend(caps.exit_volume(usage, request));
     position(payload, inputs, values, context, &mut violations);
     gas(payload, values, context, &mut violations);
+    gas_reserve(payload, inputs, values, &mut violations);
     if !inputs.only_revokes() {
         let takeable = values.takeable.iter().map(|one| (one.token.symbol.as_str(), one.usd));
         for (symbol, usd) in takeable {
@@ -106,10 +109,10 @@ fn position(
     let rules = context.policy.rules();
     let class = inputs.class(payload.proposal().tool.action_class);
     let adds = matches!(class, ActionClass::NewPosition | ActionClass::IncreasePosition | ActionClass::Rebalance);
-    if !adds || inputs.only_revokes() {
+    if !(adds || values.exposed > Usd::ZERO) || inputs.only_revokes() {
         return;
     }
-    let given = values.outflows.iter().try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd));
+    let given = values.outflows.iter().try_fold(values.exposed, |sum, one| sum.checked_add(one.usd));
     for inflow in payload.proposal().inflows.iter().filter(|inflow| inflow.recipient == payload.account()) {
         let held = inputs.portfolio.as_ref().map(|portfolio| {
             portfolio.holdings.iter().find(|one| one.token.id == inflow.token.id).map_or(Usd::ZERO, |one| one.highest)
@@ -156,6 +159,31 @@ fn gas(payload: &SigningPayload, values: &ActionValues, context: &PolicyContext<
                 "the same when gas is cheaper",
             )
             .with(RuleFigures::new(FigureUnit::Wei, most, fee).leaving(most)),
+        );
+    }
+}
+
+/// Checks that a wrapping leaves the native token that later exits, revocations and its own reversal need for gas.
+/// Without it the account could do nothing until somebody sent some.
+fn gas_reserve(payload: &SigningPayload, inputs: &CheckInputs, values: &ActionValues, violations: &mut Vec<Violation>) {
+    if values.exposed == Usd::ZERO {
+        return;
+    }
+    let moves = inputs.simulation.iter().flat_map(|simulated| &simulated.moves);
+    // Without the cost of its own gas, which is bounded by `gas_wei`.
+    let after = moves.filter(|moved| moved.token == TokenId::Native).map(|moved| moved.after).min();
+    let Some(after) = after else { return };
+    let left = after.saturating_sub(values.gas_wei);
+    let reserve = U256::from(GAS_RESERVE).saturating_mul(U256::from(payload.fees().max_fee_per_gas));
+    if left < reserve {
+        violations.push(
+            Violation::new(
+                RuleName::GasReserve,
+                format_args!("{reserve} wei of the native token stay for the gas of later actions"),
+                format_args!("{left} wei would stay"),
+                "a smaller amount",
+            )
+            .with(RuleFigures::new(FigureUnit::Wei, reserve, left)),
         );
     }
 }
@@ -225,5 +253,68 @@ fn lasts(until: u64, what: &str, inputs: &CheckInputs, context: &PolicyContext<'
             )
             .with(figures),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use alloy::primitives::{Address, B256, Bytes};
+
+    use super::*;
+    use crate::ledger::LedgerUsage;
+    use crate::policy::parse;
+    use crate::proposal::ProposalIntent;
+    use crate::sample;
+    use crate::simulate::{SimulatedEffects, TokenMove};
+    use bardo_base::model::Phase;
+    use golem_chain::fork::{PinnedBlock, Simulation, StateChanges};
+
+    /// Rules that a wrapping breaks after which `after` wei are left, of which its own gas costs 100 at most. Gas costs
+    /// 10 gwei at most per unit.
+    fn broken(exposed: &str, after: U256) -> Vec<String> {
+        let me = Address::repeat_byte(1);
+        let leg = sample::leg(me, Bytes::from_static(&[1, 2, 3, 4]));
+        let payload = SigningPayload::new(sample::frame(sample::proposal(me, ProposalIntent::Wrap, leg))).unwrap();
+        let pinned = PinnedBlock { chain_id: 31_337, number: 1, hash: B256::ZERO };
+        let values =
+            ActionValues { exposed: exposed.parse().unwrap(), gas_wei: U256::from(100), ..ActionValues::default() };
+        let inputs = CheckInputs {
+            asked: false,
+            now_millis: 1_000,
+            block_time: 1,
+            phase: Phase::Thriving,
+            stop: None,
+            tokens: Default::default(),
+            values: Ok(values),
+            portfolio: Ok(Default::default()),
+            simulation: Some(SimulatedEffects {
+                pinned,
+                gas_used: 1,
+                gas_cost: U256::ZERO,
+                class: ActionClass::ReadOnly,
+                leaves: false,
+                reduce_only: false,
+                only_revokes: false,
+                moves: vec![TokenMove { token: TokenId::Native, before: U256::MAX, after }],
+                paid: vec![],
+                simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
+            }),
+        };
+        let usage = LedgerUsage::default();
+        let policy = parse("preset = \"demo\"\n", Path::new("gas.toml")).unwrap();
+        let context = PolicyContext::new(&policy, Ok(&usage), None, &payload, &inputs);
+        check(&payload, &inputs, &context).violations().iter().map(|one| one.rule.to_string()).collect()
+    }
+
+    #[test]
+    fn a_wrapping_leaves_the_gas_of_later_actions() {
+        // Two million units of gas at 10 gwei, and the 100 wei of the wrapping itself.
+        let least = U256::from(20_000_000_000_000_100_u64);
+        assert_eq!(broken("5", least), [""; 0]);
+        assert_eq!(broken("5", least - U256::from(1)), ["gas_reserve"]);
+        assert_eq!(broken("5", U256::ZERO), ["gas_reserve"]);
+        assert_eq!(broken("0", U256::ZERO), [""; 0], "any other action");
     }
 }

@@ -17,14 +17,15 @@ use bardo_base::units::Usd;
 pub(crate) const GIVES_AWAY: &str =
     "it transfers value away, and the policy sets no dollar amount below which that needs no approval";
 
-/// Dollars that count as spent; `None` if unknown, which callers treat as above every threshold.
-fn spent(inputs: &CheckInputs) -> Option<Usd> {
-    inputs.values.as_ref().ok().map(|values| values.spent)
+/// Dollars that an action spends or exposes to earlier allowances; `None` if unknown, which callers treat as above every
+/// threshold.
+fn at_stake(inputs: &CheckInputs) -> Option<Usd> {
+    inputs.values.as_ref().ok().and_then(|values| values.spent.checked_add(values.exposed).ok())
 }
 
 /// Returns the consent that the policy requires.
 pub(crate) fn of(policy: &Policy, payload: &SigningPayload, inputs: &CheckInputs) -> ApprovalNeed {
-    let Some(spent) = spent(inputs) else {
+    let Some(spent) = at_stake(inputs) else {
         // A check blocks an unknown value. If none did, it must not pass without approval.
         return ApprovalNeed::Approval { reasons: vec![ApprovalReason::Untold] };
     };
@@ -59,7 +60,7 @@ pub(crate) fn second_approval(
     if payload.proposal().allowances.iter().any(|bound| is_unlimited(bound.at_most)) {
         return needed(None);
     }
-    match spent(inputs) {
+    match at_stake(inputs) {
         Some(spent) if spent <= most => None,
         Some(_) => needed(Some(most)),
         None => needed(None),
@@ -68,7 +69,7 @@ pub(crate) fn second_approval(
 
 /// Returns true if the safety-guardian must agree.
 pub(crate) fn above_hot_lane(policy: &Policy, inputs: &CheckInputs) -> bool {
-    spent(inputs).is_none_or(|spent| policy.above_hot_lane(spent))
+    at_stake(inputs).is_none_or(|spent| policy.above_hot_lane(spent))
 }
 
 /// Returns true if the operator's standing "always" may replace an approval.
@@ -85,7 +86,8 @@ pub(crate) fn always_covers(policy: &Policy, devnet: bool, payload: &SigningPayl
 /// Returns true if the transactions must go to a private relay only.
 pub(crate) fn needs_private_relay(policy: &Policy, payload: &SigningPayload, inputs: &CheckInputs) -> bool {
     let mainnet = payload.proposal().chain_id == 1;
-    mainnet && spent(inputs).is_none_or(|spent| policy.wants_private_rpc(spent))
+    // A wrapping has no price that others could move.
+    mainnet && inputs.values.as_ref().map_or(true, |values| policy.wants_private_rpc(values.spent))
 }
 
 #[cfg(test)]

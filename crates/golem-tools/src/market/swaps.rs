@@ -22,6 +22,7 @@ use bardo_abi::uniswap_v3::UniswapV3Pool;
 use bardo_base::error::ToolError;
 use golem_protocols::uniswap::pool::{Pool, ProtocolVersion};
 use golem_protocols::uniswap::ratio::{Ratio, big};
+use golem_protocols::uniswap::v3::tick_math::tick_at_sqrt_price;
 
 /// Number of headers requested at once.
 const HEADERS_AT_ONCE: usize = 8;
@@ -128,7 +129,14 @@ pub(crate) fn decode(
             }
             ProtocolVersion::V3 => {
                 let event = UniswapV3Pool::Swap::decode_log(&log.log).map_err(|_| invalid())?.data;
-                let price = source.price(price_of_root(U256::from(event.sqrtPriceX96)));
+                let root = U256::from(event.sqrtPriceX96);
+                // A pool's price never leaves its ticks. The tick that it reports is that of its price; after a swap
+                // that ends on a tick from above it is the one below.
+                let tick = tick_at_sqrt_price(root).map_err(|_| invalid())?;
+                if ![0, 1].contains(&(tick - event.tick.as_i32())) {
+                    return Err(invalid());
+                }
+                let price = source.price(price_of_root(root));
                 let amounts = [event.amount0, event.amount1].map(I256::unsigned_abs);
                 swaps.push(source.swap(log, price, amounts));
             }

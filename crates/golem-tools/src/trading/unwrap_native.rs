@@ -22,7 +22,7 @@ impl WriteTool for UnwrapNative {
         name: "unwrap_native",
         description: "Exchanges the wrapped native token for the native token (WETH for ETH), unit for unit, in the \
                       wrapping contract of the address book. It changes no value, so it counts as gas only; every \
-                      safety check applies, and every phase allows it.",
+                      phase allows it, and so does every stop that lets exits pass.",
         category: Category::Trading,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer2,

@@ -21,8 +21,9 @@ impl WriteTool for WrapNative {
     const META: ToolMeta = ToolMeta {
         name: "wrap_native",
         description: "Exchanges the native token for its wrapped form (ETH for WETH), unit for unit, in the wrapping \
-                      contract of the address book. It changes no value, so it counts as gas only; every safety \
-                      check applies, and every phase allows it.",
+                      contract of the address book. Only its gas counts as spent. Earlier allowances of the wrapped \
+                      token can take what is wrapped, so it needs the approval that spending as much would need. It \
+                      leaves native tokens for gas, and phases for exits only refuse it.",
         category: Category::Trading,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer2,

@@ -13,6 +13,7 @@ use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::{Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent};
+use bardo_safety::wrapping::GAS_RESERVE;
 use golem_chain::network::KnownContract;
 use golem_chain::token::{TokenId, TokenInfo};
 
@@ -151,13 +152,11 @@ async fn parse_amount(
     amount: &str,
     [held, promised]: [U256; 2],
 ) -> Result<U256, ToolError> {
+    let price = U256::from(chain.client.gas_price().await?);
     let reserve = match token.id {
-        // For this and a later action at four times the current price: the pipeline bounds fees by three times the base
-        // fee plus twice the tip.
-        TokenId::Native => {
-            let price = chain.client.gas_price().await?;
-            U256::from(2 * WRAPPING_GAS).saturating_mul(U256::from(price)).saturating_mul(U256::from(4))
-        }
+        // At four times the current price: the pipeline bounds fees by three times the base fee plus twice the tip, and
+        // checks that the reserve stays.
+        TokenId::Native => U256::from(GAS_RESERVE + WRAPPING_GAS).saturating_mul(price).saturating_mul(U256::from(4)),
         TokenId::Erc20(_) => U256::ZERO,
     };
     let owned = held.saturating_sub(promised);
@@ -168,6 +167,14 @@ async fn parse_amount(
     };
     if wanted.is_zero() {
         return Err(invalid("amount", &format_args!("there is no {} to exchange", token.symbol)));
+    }
+    // Both tokens are worth the same per unit.
+    let cost = U256::from(WRAPPING_GAS).saturating_mul(price);
+    if wanted < cost {
+        let cost = TokenAmount::new(cost, token.decimals)?;
+        let what =
+            format_args!("the gas of the exchange can cost as much as {cost} {}, more than this amount", token.symbol);
+        return Err(invalid("amount", &what));
     }
     if wanted > owned {
         return Err(insufficient(token, [wanted, held, promised])?);

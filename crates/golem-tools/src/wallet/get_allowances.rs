@@ -19,12 +19,12 @@ use crate::shared::invalid;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};
-use bardo_base::format::dollars;
+use bardo_base::format::{counted, dollars};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::multicall::{CallBatch, CallIndex};
+use golem_chain::multicall::CallBatch;
 use golem_chain::network::KnownContract;
 use golem_chain::provider::ProviderError;
 use golem_chain::token::{self, TokenInfo};
@@ -34,6 +34,10 @@ pub static TOOL_DEF: ToolDef = ToolDef::read::<GetAllowances>();
 
 /// Maximum number of pairs of token and spender that are read. Spam tokens can claim any number of approvals.
 const MOST_PAIRS: usize = 400;
+/// Pairs of contracts outside the address book that are read in one request, and the number of failed requests after
+/// which the rest of them is left unread.
+const PAIRS_OF_STRANGERS: usize = 25;
+const MOST_FAILED: usize = 40;
 
 /// Blocks per request and maximum number of requests, for an endpoint that does not search the whole chain at once.
 const BLOCKS_AT_ONCE: u64 = 10_000;
@@ -67,8 +71,11 @@ pub struct Output {
     searched_from_block: u64,
     /// Last block that was searched for approvals.
     searched_to_block: u64,
-    /// True if the whole requested range was searched and every allowance in it could be read.
+    /// True if the whole requested range was searched and every allowance of a listed token in it could be read.
     complete: bool,
+    /// Number of approvals that could not be read, claimed by contracts outside the address book: such a contract may be
+    /// no token, or answer nothing on purpose.
+    unread_of_strangers: usize,
     /// Dollars that spenders could take now, counting each token's balance once; tokens without a price are left out.
     value_at_risk_usd: String,
     /// Allowances above zero that have not expired, largest value at risk first.
@@ -145,10 +152,10 @@ impl ReadTool for GetAllowances {
         context.step("Searching logs");
         let found = search(chain, owner, params.from_block).await?;
         context.step("Reading allowances");
-        let (granted, readable) = read(chain, owner, &found).await?;
+        let (granted, unread) = read(chain, owner, &found).await?;
         context.step("Reading prices");
         let (rows, total) = valued(chain, &granted).await?;
-        let complete = found.complete && readable;
+        let complete = found.complete && !unread.listed;
         let mut explanation = match rows.len() {
             0 => "No allowances were found.".to_owned(),
             1 => format!("1 allowance puts {} at risk.", dollars(total)),
@@ -160,12 +167,19 @@ impl ReadTool for GetAllowances {
                 found.from_block, found.to_block
             ));
         }
+        if unread.others > 0 {
+            explanation.push_str(&format!(
+                " {} that contracts outside the address book claim could not be read.",
+                counted(unread.others as u64, "approval", "approvals")
+            ));
+        }
         let output = Output {
             chain: chain.network().name.clone(),
             account: owner.to_string(),
             searched_from_block: found.from_block,
             searched_to_block: found.to_block,
             complete,
+            unread_of_strangers: unread.others,
             value_at_risk_usd: total.to_string(),
             allowances: rows,
         };
@@ -272,71 +286,137 @@ struct Granted {
     balances: BTreeMap<Address, U256>,
 }
 
-/// Reads the allowances of the pairs in one block, and drops those of zero and the expired ones. False if some could not
-/// be read.
-async fn read(chain: &ConnectedChain, owner: Address, found: &FoundApprovals) -> Result<(Granted, bool), ToolError> {
+/// Pair of token and spender, and the contract that keeps its allowance.
+#[derive(Debug, Clone, Copy)]
+struct Pair {
+    token: Address,
+    spender: Address,
+    in_permit2: bool,
+}
+
+/// State of a pair: the owner's balance, the allowance, its expiry, and what the token lets Permit2 take.
+struct PairState {
+    balance: U256,
+    amount: U256,
+    expires_at: Option<u64>,
+    ceiling: U256,
+}
+
+/// Reads the allowances of the pairs, and drops those of zero and the expired ones. Returns them with the number of
+/// pairs that could not be read, and whether one of a listed token is among those.
+///
+/// Anyone can claim an approval by the account, in a contract that uses up the gas of a whole request or returns
+/// megabytes. Listed tokens are therefore read in a request of their own, and of the others only single contracts fail.
+async fn read(chain: &ConnectedChain, owner: Address, found: &FoundApprovals) -> Result<(Granted, Unread), ToolError> {
     let book = &chain.network().book;
-    let listed = |token: &Address| book.tokens().iter().any(|known| known.address == *token);
-    // Listed tokens first, so that spam displaces nothing that has a price.
-    let ordered = |pairs: &BTreeSet<(Address, Address)>| {
-        let (known, other): (Vec<_>, Vec<_>) = pairs.iter().copied().partition(|(token, _)| listed(token));
-        known.into_iter().chain(other).take(MOST_PAIRS).collect::<Vec<_>>()
+    let listed = |pair: &Pair| book.tokens().iter().any(|known| known.address == pair.token);
+    let of = |pairs: &BTreeSet<(Address, Address)>, in_permit2: bool| {
+        pairs.iter().map(|(token, spender)| Pair { token: *token, spender: *spender, in_permit2 }).collect::<Vec<_>>()
     };
-    let (of_token, of_permit2) = (ordered(&found.of_token), ordered(&found.of_permit2));
-    let mut complete = of_token.len() == found.of_token.len() && of_permit2.len() == found.of_permit2.len();
+    let all = [of(&found.of_token, false), of(&found.of_permit2, true)].concat();
+    let (known, mut other): (Vec<_>, Vec<_>) = all.into_iter().partition(listed);
+    let mut unread = Unread { listed: known.len() > MOST_PAIRS, others: 0 };
+    let known = known.get(..MOST_PAIRS).unwrap_or(&known);
+    unread.others = other.len().saturating_sub(MOST_PAIRS);
+    other.truncate(MOST_PAIRS);
+
+    let (now, states) = states(chain, owner, known).await?;
+    let mut granted = Granted { allowances: Vec::new(), balances: BTreeMap::new() };
+    for (pair, state) in known.iter().zip(states) {
+        match state {
+            Some(state) => granted.add(pair, &state, now),
+            None => unread.listed = true,
+        }
+    }
+    let mut waiting: Vec<&[Pair]> = other.chunks(PAIRS_OF_STRANGERS).rev().collect();
+    let mut failed = 0;
+    while let Some(group) = waiting.pop() {
+        let states = match states(chain, owner, group).await {
+            Ok((_, states)) => states,
+            Err(error) if failed == MOST_FAILED => return Err(error),
+            // A contract spoils the request for its neighbours: they are read apart.
+            Err(_) if group.len() > 1 => {
+                failed += 1;
+                let (first, second) = group.split_at(group.len() / 2);
+                waiting.extend([second, first]);
+                continue;
+            }
+            Err(_) => {
+                failed += 1;
+                vec![None]
+            }
+        };
+        for (pair, state) in group.iter().zip(states) {
+            match state {
+                Some(state) => granted.add(pair, &state, now),
+                None => unread.others += 1,
+            }
+        }
+        if failed == MOST_FAILED {
+            unread.others += waiting.drain(..).map(<[Pair]>::len).sum::<usize>();
+        }
+    }
+    Ok((granted, unread))
+}
+
+/// Pairs that were not read.
+struct Unread {
+    /// True if one of a listed token is among them.
+    listed: bool,
+    /// Number of those of other contracts.
+    others: usize,
+}
+
+impl Granted {
+    fn add(&mut self, pair: &Pair, state: &PairState, now: u64) {
+        self.balances.insert(pair.token, state.balance);
+        let in_force = state.expires_at.is_none_or(|expires| expires > now);
+        if !state.amount.is_zero() && in_force {
+            let at_risk = state.amount.min(state.ceiling).min(state.balance);
+            let (token, spender, amount) = (pair.token, pair.spender, state.amount);
+            self.allowances.push(GrantedAllowance { token, spender, amount, expires_at: state.expires_at, at_risk });
+        }
+    }
+}
+
+/// Reads pairs in one request; `None` for a pair whose contracts do not answer. Also returns the chain's time, in seconds
+/// since the Unix epoch.
+async fn states(
+    chain: &ConnectedChain,
+    owner: Address,
+    pairs: &[Pair],
+) -> Result<(u64, Vec<Option<PairState>>), ToolError> {
+    let permit2 = chain.network().book.contract(KnownContract::Permit2);
     let mut calls = CallBatch::default();
     let time = calls.push(chain.contract(KnownContract::Multicall3)?, &IMulticall3::getCurrentBlockTimestampCall {});
-    let tokens: BTreeSet<Address> = of_token.iter().chain(&of_permit2).map(|(token, _)| *token).collect();
-    let balances: Vec<(Address, CallIndex<Erc20::balanceOfCall>)> =
-        tokens.into_iter().map(|token| (token, calls.push(token, &Erc20::balanceOfCall { owner }))).collect();
-    let direct: Vec<_> = of_token
+    let asked: Vec<_> = pairs
         .iter()
-        .map(|(token, spender)| calls.push(*token, &Erc20::allowanceCall { owner, spender: *spender }))
-        .collect();
-    let permit2 = book.contract(KnownContract::Permit2);
-    let inside: Vec<_> = of_permit2
-        .iter()
-        .filter_map(|(token, spender)| {
-            let permit2 = permit2?;
-            let ceiling = calls.push(*token, &Erc20::allowanceCall { owner, spender: permit2 });
-            let call = Permit2::allowanceCall { owner, token: *token, spender: *spender };
-            Some((ceiling, calls.push(permit2, &call)))
+        .map(|pair| {
+            let balance = calls.push(pair.token, &Erc20::balanceOfCall { owner });
+            let spender = if pair.in_permit2 { permit2.unwrap_or_default() } else { pair.spender };
+            let direct = calls.push(pair.token, &Erc20::allowanceCall { owner, spender });
+            let inside = permit2.filter(|_| pair.in_permit2).map(|permit2| {
+                calls.push(permit2, &Permit2::allowanceCall { owner, token: pair.token, spender: pair.spender })
+            });
+            (balance, direct, inside)
         })
         .collect();
     let answers = chain.ask(calls).await?;
     let now: u64 = time.take(&answers).map(|time| time.saturating_to()).ok_or_else(|| {
         ToolError::new(ErrorCode::ChainInconsistent, format_args!("{} does not return its time", chain.network()))
     })?;
-    let balances: BTreeMap<Address, U256> =
-        balances.into_iter().filter_map(|(token, call)| Some((token, call.take(&answers)?))).collect();
-    let mut allowances = Vec::new();
-    for ((token, spender), call) in of_token.iter().zip(direct) {
-        let (Some(amount), Some(balance)) = (call.take(&answers), balances.get(token)) else {
-            // A contract that does not answer as a token has nothing to take; a listed one must answer.
-            complete &= !listed(token);
-            continue;
-        };
-        if !amount.is_zero() {
-            let at_risk = amount.min(*balance);
-            let (token, spender) = (*token, *spender);
-            allowances.push(GrantedAllowance { token, spender, amount, expires_at: None, at_risk });
-        }
-    }
-    for ((token, spender), (ceiling, call)) in of_permit2.iter().zip(inside) {
-        let (Some(ceiling), Some(granted), Some(balance)) =
-            (ceiling.take(&answers), call.take(&answers), balances.get(token))
-        else {
-            complete &= !listed(token);
-            continue;
-        };
-        let (amount, expires_at) = (U256::from(granted.amount), granted.expiration.to::<u64>());
-        if !amount.is_zero() && expires_at > now {
-            let at_risk = amount.min(ceiling).min(*balance);
-            let (token, spender) = (*token, *spender);
-            allowances.push(GrantedAllowance { token, spender, amount, expires_at: Some(expires_at), at_risk });
-        }
-    }
-    Ok((Granted { allowances, balances }, complete))
+    let states = asked.into_iter().map(|(balance, direct, inside)| {
+        let (balance, ceiling) = (balance.take(&answers)?, direct.take(&answers)?);
+        Some(match inside {
+            Some(inside) => {
+                let granted = inside.take(&answers)?;
+                let expires_at = Some(granted.expiration.to::<u64>());
+                PairState { balance, amount: U256::from(granted.amount), expires_at, ceiling }
+            }
+            None => PairState { balance, amount: ceiling, expires_at: None, ceiling },
+        })
+    });
+    Ok((now, states.collect()))
 }
 
 /// Rows with dollar values, and the total at risk.
