@@ -147,7 +147,7 @@ fn a_lookalike_of_permit2_gets_no_allowance() {
 #[test]
 fn no_tokens_are_sent_to_a_contract_of_the_book() {
     let home = tempfile::tempdir().unwrap();
-    for to in [contract("multicall3"), contract("universalRouter"), contract("orderCosigner"), token("USDC")] {
+    for to in [contract("multicall3"), contract("universalRouterV2_1_0"), contract("orderCosigner"), token("USDC")] {
         let params = json!({ "token": "USDC", "recipient": to, "amount": "5", "chain": "ethereum" });
         let (envelope, code) = call(home.path(), "wallet_transfer_token", &params);
         assert_ne!(code, 0, "{envelope}");
@@ -192,8 +192,8 @@ fn with_trusted_book(seed: u64, change: impl FnOnce(&mut Value)) -> (RealNetwork
 fn a_router_of_a_trusted_book_gets_an_allowance_only_with_the_books_code_hash() {
     let mut routers = (Value::Null, Value::Null);
     let (network, home) = with_trusted_book(41, |chain| {
-        routers = (chain["contracts"]["swapRouter02"].clone(), chain["contracts"]["universalRouter"].clone());
-        chain["code_hashes"]["universalRouter"] = json!(format!("0x{}", "7".repeat(64)));
+        routers = (chain["contracts"]["swapRouter02"].clone(), chain["contracts"]["universalRouterV2_1_0"].clone());
+        chain["code_hashes"]["universalRouterV2_1_0"] = json!(format!("0x{}", "7".repeat(64)));
     });
     let plain = network.rehearse_allowance(home.path(), routers.0.as_str().unwrap());
     assert_eq!(plain["status"], "simulated", "{plain}");

@@ -216,7 +216,7 @@ async fn a_clock_that_jumps_between_two_transactions_of_a_plan_stops_the_rest() 
 async fn expirations_follow_the_chains_time_whatever_the_machine_shows() {
     let fixture = Fixture::on(NetworkKind::Devnet, 5).await;
     let (permit2, router) =
-        (fixture.world.contract(KnownContract::Permit2), fixture.world.contract(KnownContract::UniversalRouter));
+        (fixture.world.contract(KnownContract::Permit2), fixture.world.contract(KnownContract::UniversalRouterV210));
     let token = fixture.world.contract_of(&fixture.world.usdc);
     for shift in [-CLOCK_ERROR, CLOCK_ERROR] {
         fixture.world.clock.shift(shift);

@@ -25,4 +25,5 @@ mod second_approval;
 mod served;
 mod services;
 mod tokens;
+mod v4;
 mod wraps;

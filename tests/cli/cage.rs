@@ -75,7 +75,7 @@ fn the_rules_on_chain_follow_from_the_policy_and_hold_until_they_are_cleared() {
     let usdc = fixture.token("USDC").parse::<Address>().unwrap();
     let of_usdc = rules.assets.iter().find(|asset| asset.token == usdc).unwrap();
     assert_eq!((of_usdc.maxPerTransaction, of_usdc.maxPerDay, of_usdc.exit), (2_500_000_000, 5_000_000_000, true));
-    let router = fixture.contract("universalRouter").parse::<Address>().unwrap();
+    let router = fixture.contract("universalRouterV2_1_0").parse::<Address>().unwrap();
     let lists = |target: Address, selector: [u8; 4]| {
         rules.calls.iter().any(|call| call.target == target && call.selector.0 == selector)
     };

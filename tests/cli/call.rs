@@ -141,7 +141,7 @@ fn every_tool_answers_over_a_devnet_of_another_process() {
     let allowance = fixture.data("uniswap_check_allowance", json!({"token": "USDC", "chain": "31337"}));
     assert_eq!(
         allowance["spender"].as_str().unwrap().to_lowercase(),
-        fixture.contract("universalRouter").to_lowercase()
+        fixture.contract("universalRouterV2_1_0").to_lowercase()
     );
     assert_eq!((&allowance["sufficient"], &allowance["needs_approval"]), (&json!(false), &json!(true)));
 

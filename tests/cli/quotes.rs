@@ -72,7 +72,7 @@ fn another_process_trades_by_the_api() {
     let same = |one: &Value, other: &Value| {
         assert_eq!(one.as_str().unwrap().to_lowercase(), other.as_str().unwrap().to_lowercase());
     };
-    same(&permit["values"]["spender"], &contracts["universalRouter"]);
+    same(&permit["values"]["spender"], &contracts["universalRouterV2_1_0"]);
     same(&permit["domain"]["verifyingContract"], &contracts["permit2"]);
     assert_eq!(permit["values"]["details"]["amount"], "100000000000000000");
     // Domain, types and values that a signer of typed data needs, copied from Permit2's own source.

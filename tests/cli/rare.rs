@@ -44,9 +44,14 @@ fn a_pair_without_a_pool_is_reported() {
 #[test]
 fn a_contract_missing_in_the_address_book_is_reported_by_its_role() {
     let fixture = Fixture::new();
-    for (missing, tool, params) in [
-        ("universalRouter", "uniswap_check_allowance", json!({"token": "USDC", "chain": "ethereum"})),
-        ("multicall3", "get_balances", json!({"chain": "ethereum", "tokens": ["USDC"]})),
+    for (missing, role, tool, params) in [
+        (
+            "universalRouterV2_1_0",
+            "universalRouter",
+            "uniswap_check_allowance",
+            json!({"token": "USDC", "chain": "ethereum"}),
+        ),
+        ("multicall3", "multicall3", "get_balances", json!({"chain": "ethereum", "tokens": ["USDC"]})),
     ] {
         let mut described = fixture.devnet.described.clone();
         let contracts = described["chains"][0]["contracts"].as_object_mut().unwrap();
@@ -54,7 +59,7 @@ fn a_contract_missing_in_the_address_book_is_reported_by_its_role() {
         let book = fixture.home.path().join("book.json");
         std::fs::write(&book, described.to_string()).unwrap();
         let answer = fixture.told(tool, params.clone(), &["--book", book.to_str().unwrap()]);
-        expect(answer, "CHAIN_UNSUPPORTED", missing, tool);
+        expect(answer, "CHAIN_UNSUPPORTED", role, tool);
         assert_eq!(fixture.told(tool, params, &[]).1, 0, "{tool} with the whole book");
     }
 }

@@ -159,7 +159,7 @@ fn an_impossible_parameter_is_reported_and_nothing_is_sent() {
     let asked = json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"});
     let (pools, _) = fixture.call("get_pool_info", &asked, &[]);
     let pair = pools["data"]["pools"].as_array().unwrap().iter().find(|pool| pool["version"] == "V2").unwrap();
-    let no_way = "no route of V2 or V3 pools leads from ETH to UNI-V2 on ethereum (31337)";
+    let no_way = "no route of Uniswap pools leads from ETH to UNI-V2 on ethereum (31337)";
     told(json!({"token_out": pair["pool"]}), "ROUTING_NO_ROUTE", no_way);
     // One key for two different calls.
     let first = fixture.swap(json!({}), &["--idempotency-key", "k"]);
@@ -267,7 +267,7 @@ fn a_reverted_transaction_is_reported() {
     let swapping = fixture.swapping(json!({}));
     fixture.until_pending(1);
     // Between the last check and the block the router is broken: PUSH0 PUSH0 REVERT.
-    fixture.ask("anvil_setCode", json!([fixture.contract("universalRouter"), "0x5f5ffd"]));
+    fixture.ask("anvil_setCode", json!([fixture.contract("universalRouterV2_1_0"), "0x5f5ffd"]));
     fixture.ask("evm_mine", json!([]));
     let answer = ended(swapping);
     expect(&answer, "EXECUTION_TX_REVERTED", "a broken router");

@@ -4,17 +4,20 @@
 
 use alloy::network::TransactionBuilder as _;
 use alloy::primitives::aliases::U24;
-use alloy::primitives::{Address, TxKind, U256};
+use alloy::primitives::{Address, B256, TxKind, U256};
 use alloy::providers::Provider as _;
 use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolCall;
 use bardo::abi::erc20::{Erc20, OpenMint};
 use bardo::abi::uniswap_v2::{UniswapV2Factory, UniswapV2Pair, UniswapV2Router02};
 use bardo::abi::uniswap_v3::{QuoterV2, UniswapV3Pool};
+use bardo::abi::uniswap_v4::{StateView, V4Quoter};
 use bardo::base::model::Phase;
 use bardo::chain::network::KnownContract;
 use bardo::golem::agent_api::AgentSession;
 use bardo::sandbox::plan::SandboxToken;
+use bardo::uniswap::discovery::keys_of;
+use bardo::uniswap::v4::key_hash;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
@@ -53,6 +56,9 @@ fn raw(whole: f64, decimals: i32) -> U256 {
 
 /// Output of one hop for `amount`, from the protocol's own contract, and the pool's price before it, less the fee.
 async fn hop(harness: &GolemHarness, hop: &Value, tokens: [Address; 2], amount: U256) -> (U256, f64) {
+    if hop["version"] == "V4" {
+        return v4_hop(harness, hop, tokens, amount).await;
+    }
     let pool: Address = hop["pool"].as_str().unwrap().parse().unwrap();
     let fee = hop["fee_tier"].as_u64().unwrap();
     let kept = 1.0 - fee as f64 / 1e6;
@@ -76,6 +82,32 @@ async fn hop(harness: &GolemHarness, hop: &Value, tokens: [Address; 2], amount: 
     let root = float(U256::from(ask(harness, pool, UniswapV3Pool::slot0Call {}).await.sqrtPriceX96)) / 2_f64.powi(96);
     let price = root * root;
     (quoted.amountOut, kept * if forward { price } else { 1.0 / price })
+}
+
+/// The same for a V4 pool, whose key is the usual one with the named hash.
+async fn v4_hop(harness: &GolemHarness, hop: &Value, tokens: [Address; 2], amount: U256) -> (U256, f64) {
+    let id: B256 = hop["pool"].as_str().unwrap().parse().unwrap();
+    let fee = hop["fee_tier"].as_u64().unwrap();
+    let wrapped = contract(harness, KnownContract::WrappedNative);
+    let named = |[paid, bought]: [Address; 2]| {
+        let key = keys_of(paid.min(bought), paid.max(bought)).find(|key| key_hash(key) == id)?;
+        Some((key, paid < bought))
+    };
+    let native = tokens.map(|token| if token == wrapped { Address::ZERO } else { token });
+    let (key, forward) = named(tokens).or_else(|| named(native)).unwrap();
+    let params = V4Quoter::QuoteExactSingleParams {
+        poolKey: key,
+        zeroForOne: forward,
+        exactAmount: amount.to(),
+        hookData: Default::default(),
+    };
+    let quoter = contract(harness, KnownContract::V4Quoter);
+    let quoted = ask(harness, quoter, V4Quoter::quoteExactInputSingleCall { params }).await;
+    let view = contract(harness, KnownContract::V4StateView);
+    let slot0 = ask(harness, view, StateView::getSlot0Call { poolId: id }).await;
+    let root = float(U256::from(slot0.sqrtPriceX96)) / 2_f64.powi(96);
+    let price = root * root;
+    (quoted.amountOut, (1.0 - fee as f64 / 1e6) * if forward { price } else { 1.0 / price })
 }
 
 /// Price impact of a swap: the share of its value that is lost at the previous prices, without fees. The route and its

@@ -87,7 +87,7 @@ async fn an_action_that_the_policy_contract_would_reject_is_refused_before_the_s
 
     // `execute(bytes,bytes[],uint256)` of the router, from its published interface, is not on the list.
     configure(&calls[..1], u128::MAX).await;
-    let router = world.contract(KnownContract::UniversalRouter);
+    let router = world.contract(KnownContract::UniversalRouterV210);
     assert_eq!(
         stands_against(&world, world.swap(HUNDRED).await).await,
         [format!(

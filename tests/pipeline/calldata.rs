@@ -116,7 +116,7 @@ async fn only_the_preceding_swap_may_pay_a_pair() {
             ],
             deadline: Some(U256::from(u32::MAX)),
         };
-        let router = world.contract(KnownContract::UniversalRouter);
+        let router = world.contract(KnownContract::UniversalRouterV210);
         let mut proposal = world
             .proposal(ProposalIntent::Swap, vec![leg(LegPurpose::Main, router, execution.encode(RouterVersion::V2_0))]);
         proposal.outflows = vec![Outflow { token: world.usdc.clone(), amount: given }];
@@ -171,7 +171,7 @@ async fn an_unknown_call_is_a_fault() {
 async fn router_commands_may_not_pay_others() {
     let world = TestHarness::new(3).await;
     let book = &world.client.network().book;
-    let router = world.contract(KnownContract::UniversalRouter);
+    let router = world.contract(KnownContract::UniversalRouterV210);
     let found = |command: RouterCommand| {
         let execution = RouterExecution { commands: vec![command], deadline: Some(U256::from(u32::MAX)) };
         let proposal = world

@@ -67,7 +67,7 @@ fn rules(folder: &Path, kind: &str, store: &Store, world: &TestHarness) -> Arc<O
 /// Purchase of UNI with the native token. It needs no allowance, so that no purchase invalidates another, and counts
 /// with its full input.
 async fn purchase(world: &TestHarness) -> Proposal {
-    let (router, amount) = (world.contract(KnownContract::UniversalRouter), U256::from(SOLD));
+    let (router, amount) = (world.contract(KnownContract::UniversalRouterV210), U256::from(SOLD));
     let uni = token::resolve("UNI", world.client.network(), world.client.provider()).await.unwrap();
     let (weth, out) = (world.contract_of(&world.weth), world.contract_of(&uni));
     let params = QuoterV2::QuoteExactInputSingleParams {

@@ -54,7 +54,7 @@ impl Session {
         let network = world.client.network().clone();
         let (usdc, router, permit2) = (
             world.contract_of(&world.usdc),
-            world.contract(KnownContract::UniversalRouter),
+            world.contract(KnownContract::UniversalRouterV210),
             world.contract(KnownContract::Permit2),
         );
         let signer = PrivateKeySigner::random();
@@ -150,7 +150,7 @@ async fn a_session_key_swaps_for_its_owner_and_leaves_nothing_allowed() {
     let session = Session::new().await;
     let (usdc, weth) = (session.world.contract_of(&session.world.usdc), session.world.contract_of(&session.world.weth));
     let (router, permit2) =
-        (session.world.contract(KnownContract::UniversalRouter), session.world.contract(KnownContract::Permit2));
+        (session.world.contract(KnownContract::UniversalRouterV210), session.world.contract(KnownContract::Permit2));
     let provider = session.world.client.provider().clone();
     let (nonce, coin) = (
         provider.get_transaction_count(session.owner).await.unwrap(),

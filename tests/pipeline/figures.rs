@@ -83,7 +83,7 @@ fn with_call(mut proposal: Proposal, change: impl FnOnce(&mut RouterExecution, &
 async fn undeclared_transfers_are_reported_in_whole_tokens() {
     let world = TestHarness::new(6).await;
     let (me, permit2, router) =
-        (world.account(), world.contract(KnownContract::Permit2), world.contract(KnownContract::UniversalRouter));
+        (world.account(), world.contract(KnownContract::Permit2), world.contract(KnownContract::UniversalRouterV210));
     let honest = world.swap(HUNDRED).await;
     // Quoted by the contract, so the output is known to the last digit while nobody trades in between.
     let comes = honest.inflows[0].expected;

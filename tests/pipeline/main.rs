@@ -61,4 +61,5 @@ mod signing;
 mod stops;
 mod swap;
 mod tools;
+mod v4;
 mod writes;

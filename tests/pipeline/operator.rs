@@ -202,6 +202,7 @@ fn by_way_of(world: &TestHarness, mut proposal: Proposal, between: Address) -> P
             let (first, last) = match &swap.path {
                 RoutePath::V2(path) => (path[0], *path.last().unwrap()),
                 RoutePath::V3(path) => (path.first(), path.steps().last().unwrap().1),
+                RoutePath::V4(path) => (path.first(), path.last()),
             };
             swap.path = RoutePath::V3(V3Path::new(first, vec![(3_000, between), (3_000, last)]).unwrap());
         }

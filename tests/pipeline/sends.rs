@@ -422,7 +422,7 @@ async fn under_a_stop_a_false_revocation_in_the_ledger_is_only_watched() {
     let endpoint = FailingEndpoint::default();
     let proxied = Arc::new(ProxiedHarness::new(8, LONG_TIMEOUT, |world| endpoint.fate(world, Fate::LoseRequest)).await);
     let world = &proxied.world;
-    let (nonce, router) = (world.nonce().await, world.contract(KnownContract::UniversalRouter));
+    let (nonce, router) = (world.nonce().await, world.contract(KnownContract::UniversalRouterV210));
     let mut proposal = world.approval(HUNDRED);
     proposal.allowances[0].spender = router;
     proposal.legs = vec![world.approve(LegPurpose::Main, router, U256::from(HUNDRED))];

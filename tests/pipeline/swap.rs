@@ -174,7 +174,7 @@ async fn a_preview_overtaken_by_another_action_is_repeated() {
     let world = TestHarness::over(&BROKEN, 0, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
     let fixture = Fixture::of(world, OrderKind::DutchV2, ServiceBehavior::Unreachable).await;
     let world = &fixture.world;
-    let (router, devnet) = (world.contract(KnownContract::UniversalRouter), &BROKEN.chains()[0].devnet);
+    let (router, devnet) = (world.contract(KnownContract::UniversalRouterV210), &BROKEN.chains()[0].devnet);
     let code = world.client.provider().get_code_at(router).await.unwrap();
     let becomes = async |code: Bytes| {
         devnet.run(move |chain: &mut Chain| chain.set_code(router, code)).await.unwrap().unwrap();

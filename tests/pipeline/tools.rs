@@ -71,7 +71,7 @@ impl Fixture {
     }
 
     fn router(&self) -> Address {
-        self.world.contract(KnownContract::UniversalRouter)
+        self.world.contract(KnownContract::UniversalRouterV210)
     }
 
     async fn of_token(&self) -> U256 {

@@ -155,7 +155,7 @@ async fn a_lost_first_answer_does_not_prevent_connecting() {
             let client = client.unwrap_or_else(|error| panic!("{what}: {error}"));
             assert_eq!(client.chain_id(), CHAIN_ID, "{what}");
             assert!(
-                client.network().book.contract(KnownContract::UniversalRouter).is_some(),
+                client.network().book.contract(KnownContract::UniversalRouterV210).is_some(),
                 "{what}: it knows its contracts"
             );
         }

@@ -148,7 +148,7 @@ fn inside(devnet: &Devnet, router: &str) -> U256 {
 #[test]
 fn permit2_allowances_are_listed_as_in_the_console_and_left_over_ones_revoked() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
-    let (given, router) = (format!("ethereum={}", devnet.url()), devnet.contract("universalRouter").to_owned());
+    let (given, router) = (format!("ethereum={}", devnet.url()), devnet.contract("universalRouterV2_1_0").to_owned());
     let params = r#"{"token":"WETH","amount":"0.25","chain":"ethereum"}"#;
     let ran = run(&mut home.command(&["--rpc", &given, "call", "--approve", "always", "token_approve", params]));
     assert_eq!(ran.status(), "success", "{ran:?}");

@@ -63,7 +63,7 @@ fn the_description_is_one_that_others_accept() {
             KnownContract::Permit2,
             KnownContract::Multicall3,
             KnownContract::WrappedNative,
-            KnownContract::UniversalRouter,
+            KnownContract::UniversalRouterV210,
             KnownContract::SwapRouter02,
             KnownContract::V2Factory,
             KnownContract::V2Router,

@@ -252,7 +252,8 @@ fn best_single(pools: &PoolSet, request: &RouteRequest) -> Option<i128> {
         if path.len() == 3 {
             continue;
         }
-        for pool in pools.pools() {
+        // The request is without V4 pools, which these routers do not reach.
+        for pool in pools.pools().iter().filter(|pool| pool.version() != ProtocolVersion::V4) {
             let next = match pool.tokens() {
                 (a, b) if a == here => b,
                 (a, b) if b == here => a,
@@ -286,6 +287,7 @@ fn path_score(path: &[&Pool], tokens: &[Address], request: &RouteRequest) -> Opt
         units += match pool.version() {
             ProtocolVersion::V2 => model.v2_hop,
             ProtocolVersion::V3 => model.v3_hop + model.v3_tick * u64::from(quote.ticks_crossed),
+            ProtocolVersion::V4 => unreachable!("no path has one"),
         };
         amount = match request.exact {
             FixedAmount::In(_) => quote.amount_out,

@@ -186,7 +186,9 @@ async fn quotes_equal_the_contracts_own_to_the_wei() {
     let reader = fixture.reader();
     let snapshot = reader.pools(&fixture.good_tokens(), BlockId::latest(), TickReach::Whole).await.unwrap();
     assert_eq!(snapshot.refused, []);
-    let found: BTreeSet<PoolId> = snapshot.pools.pools().iter().map(Pool::id).collect();
+    let with_contract: Vec<Pool> =
+        snapshot.pools.pools().iter().filter(|pool| pool.version() != ProtocolVersion::V4).cloned().collect();
+    let found: BTreeSet<PoolId> = with_contract.iter().map(Pool::id).collect();
     let good = |token: SandboxToken| !token.is_bad();
     let pools = fixture.deployment.pools.iter();
     let listed = pools.filter(|pool| good(pool.token0.token) && good(pool.token1.token));
@@ -196,7 +198,7 @@ async fn quotes_equal_the_contracts_own_to_the_wei() {
     let mut random = ChaCha8Rng::seed_from_u64(7);
     let (mut filled, mut refused, mut long) = (0, 0, 0);
     for draw in 0..400 {
-        let (path, tokens) = draw_path(&mut random, snapshot.pools.pools());
+        let (path, tokens) = draw_path(&mut random, &with_contract);
         let exact = if random.random() {
             FixedAmount::In(draw_amount(&mut random, &path[0], tokens[0]))
         } else {

@@ -65,7 +65,7 @@ impl Fixture {
         let provider = client.provider().clone();
         let pools = PoolReader::new(provider.clone(), &network).unwrap();
         let (weth, usdc) = (chain.deployment.weth, chain.deployment.token(SandboxToken::Usdc).unwrap());
-        let routers = vec![network.book.contract(KnownContract::UniversalRouter).unwrap()];
+        let routers = vec![network.book.contract(KnownContract::UniversalRouterV210).unwrap()];
         let me = DevnetAccount::development_accounts().unwrap().swap_remove(0).address();
         Self { sandbox, services, network, provider, pools, me, weth, usdc, routers }
     }

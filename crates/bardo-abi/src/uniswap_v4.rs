@@ -26,6 +26,27 @@ alloy::sol! {
         bytes hookData;
     }
 
+    /// Swap along a path of pools for the router's actions SWAP_EXACT_IN and SWAP_EXACT_OUT: from the fixed amount's
+    /// currency over the other sides of the pools, with the fixed amount and the bound of the other one.
+    #[derive(Debug, PartialEq, Eq)]
+    struct ExactPathParams {
+        address currency;
+        PathKey[] path;
+        uint128 amount;
+        uint128 bound;
+    }
+
+    /// The same for Universal Routers from 2.1.0 on, with a bound for each pool or none: `maxHopSlippage` in 2.1.0, and
+    /// `minHopPriceX36` from 2.1.1 on.
+    #[derive(Debug, PartialEq, Eq)]
+    struct ExactPathParamsV21 {
+        address currency;
+        PathKey[] path;
+        uint256[] hopBounds;
+        uint128 amount;
+        uint128 bound;
+    }
+
     /// Contract that holds all pools and their tokens.
     #[derive(Debug, PartialEq, Eq)]
     interface PoolManager {

@@ -14,8 +14,11 @@ pub enum KnownContract {
     Multicall3,
     /// The network's wrapped native token; not always called WETH.
     WrappedNative,
-    /// Universal Router with commands in the 2.0 format (2.0 and 2.1.0).
+    /// Universal Router 2.0.
     UniversalRouter,
+    /// Universal Router 2.1.0: the format of 2.0, but V4 paths with `uint256[] maxHopSlippage`.
+    #[serde(rename = "universalRouterV2_1_0")]
+    UniversalRouterV210,
     /// Universal Router 2.1.1: its swap commands end in `uint256[] minHopPriceX36`.
     #[serde(rename = "universalRouterV2_1_1")]
     UniversalRouterV211,
@@ -39,7 +42,7 @@ pub enum KnownContract {
     QuoterV2,
     /// Uniswap V3 `TickLens`: initialised ticks by bitmap word.
     TickLens,
-    /// Uniswap V4 pool manager: recognised, not routed.
+    /// Uniswap V4 pool manager, which holds all V4 pools.
     V4PoolManager,
     /// Uniswap V4 position manager.
     V4PositionManager,
@@ -99,6 +102,7 @@ impl KnownContract {
             Self::Multicall3 => "Multicall3",
             Self::WrappedNative => "wrapped native token",
             Self::UniversalRouter => "Universal Router",
+            Self::UniversalRouterV210 => "Universal Router 2.1.0",
             Self::UniversalRouterV211 => "Universal Router 2.1.1",
             Self::UniversalRouterV212 => "Universal Router 2.1.2",
             Self::UniversalRouterV220 => "Universal Router 2.2.0",
@@ -140,6 +144,7 @@ impl KnownContract {
         match self {
             Self::Permit2 => Ok(SpenderRole::Permit2),
             Self::UniversalRouter
+            | Self::UniversalRouterV210
             | Self::UniversalRouterV211
             | Self::UniversalRouterV212
             | Self::UniversalRouterV220

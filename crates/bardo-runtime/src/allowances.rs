@@ -18,9 +18,10 @@ use golem_chain::network::{BookToken, KnownContract, Network};
 use golem_tools::engine::ConnectedChain;
 
 /// Contracts of the address book that take tokens from a wallet.
-const SPENDERS: [KnownContract; 6] = [
+const SPENDERS: [KnownContract; 7] = [
     KnownContract::Permit2,
     KnownContract::UniversalRouter,
+    KnownContract::UniversalRouterV210,
     KnownContract::UniversalRouterV211,
     KnownContract::UniversalRouterV212,
     KnownContract::UniversalRouterV220,

@@ -205,11 +205,12 @@ fn routed(
                     SwapAmounts::In { amount, out_min } => (amount, out_min),
                     SwapAmounts::Out { amount, in_max } => (in_max, amount),
                 };
-                if *payer_is_user {
+                // V4 settles the native token from the router's balance, which is the call's value, whoever is to pay.
+                if *payer_is_user && !first.is_zero() {
                     add(&mut binding.out, TokenId::Erc20(first), most);
                 }
                 if mine(*recipient) {
-                    add(&mut binding.into, TokenId::Erc20(last), least);
+                    add(&mut binding.into, currency(last), least);
                 } else if *recipient != THE_ROUTER && !sold_next(execution.commands.get(at + 1), last, *recipient, book)
                 {
                     return Err(CallError::Recipient(*recipient));
@@ -226,8 +227,7 @@ fn routed(
             // Native tokens that are unwrapped into the router must be swept from there.
             RouterCommand::UnwrapWeth { recipient, .. } if *recipient == THE_ROUTER => {}
             RouterCommand::Sweep { token, recipient, amount_min } if mine(*recipient) => {
-                let token = if token.is_zero() { TokenId::Native } else { TokenId::Erc20(*token) };
-                add(&mut binding.into, token, *amount_min);
+                add(&mut binding.into, currency(*token), *amount_min);
             }
             RouterCommand::WrapEth { recipient, .. }
             | RouterCommand::UnwrapWeth { recipient, .. }
@@ -239,6 +239,11 @@ fn routed(
         return Err(CallError::UnusedPermit);
     }
     Ok(binding)
+}
+
+/// Returns the token of an address, where the zero address is the native token.
+fn currency(address: Address) -> TokenId {
+    if address.is_zero() { TokenId::Native } else { TokenId::Erc20(address) }
 }
 
 /// Returns true if `pair` is the V2 pair in which the next command sells `token`. The router pays that pair before the
@@ -260,7 +265,7 @@ fn sold_next(next: Option<&RouterCommand>, token: Address, pair: Address, book: 
     }
 }
 
-/// Returns every token on the paths of the router calls, by their calldata.
+/// Returns every token contract on the paths of the router calls, by their calldata.
 pub fn passed_through(proposal: &Proposal, book: &AddressBook) -> BTreeSet<Address> {
     let routers = proposal.legs.iter().filter_map(|leg| {
         let (role, _) = book.contracts().find(|(_, address)| *address == leg.to)?;
@@ -274,6 +279,9 @@ pub fn passed_through(proposal: &Proposal, book: &AddressBook) -> BTreeSet<Addre
                 tokens.insert(path.first());
                 tokens.extend(path.steps().iter().map(|(_, token)| *token));
             }
+            RouterCommand::Swap(SwapCommand { path: SwapPath::V4(path), .. }) => {
+                tokens.extend(path.currencies().filter(|currency| !currency.is_zero()));
+            }
             RouterCommand::Permit2Permit { .. }
             | RouterCommand::WrapEth { .. }
             | RouterCommand::UnwrapWeth { .. }
@@ -284,10 +292,12 @@ pub fn passed_through(proposal: &Proposal, book: &AddressBook) -> BTreeSet<Addre
     tokens
 }
 
+/// Returns the input and the output of a path. On a V4 path, the zero address is the native token.
 fn ends(path: &SwapPath) -> Option<(Address, Address)> {
     match path {
         SwapPath::V2(tokens) => Some((*tokens.first()?, *tokens.last()?)),
         SwapPath::V3(path) => Some((path.first(), path.steps().last().map(|(_, token)| *token)?)),
+        SwapPath::V4(path) => Some((path.first(), path.last())),
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn deploy(builder: &mut BlockBuilder<'_>, plan: &'static ChainSetup) 
         ("quoterV2", quoter),
         ("tickLens", tick_lens),
         ("swapRouter02", swap_router),
-        ("universalRouter", universal_router),
+        ("universalRouterV2_1_0", universal_router),
         ("v2DutchReactor", dutch_v2),
         ("v3DutchReactor", dutch_v3),
         ("priorityReactor", priority),

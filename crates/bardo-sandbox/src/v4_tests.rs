@@ -122,7 +122,7 @@ impl Devnet {
         } else {
             (pool.key.currency1, pool.key.currency0)
         };
-        let router = self.at("universalRouter");
+        let router = self.at("universalRouterV2_1_0");
         if !give.is_zero() {
             self.send(give, Erc20::approveCall { spender: PERMIT2, value: U256::MAX }, U256::ZERO);
             let permit = Permit2::approveCall { token: give, spender: router, amount: U160::MAX, expiration: U48::MAX };
@@ -161,10 +161,10 @@ impl Devnet {
 fn every_contract_knows_the_pool_manager_that_was_deployed() {
     let devnet = Devnet::new(&BASE);
     let manager = devnet.at("v4PoolManager");
-    for name in ["universalRouter", "v4PositionManager", "v4StateView", "v4Quoter"] {
+    for name in ["universalRouterV2_1_0", "v4PositionManager", "v4StateView", "v4Quoter"] {
         assert_eq!(devnet.ask(devnet.at(name), Built::poolManagerCall {}), manager, "{name}");
     }
-    let positions = devnet.ask(devnet.at("universalRouter"), Built::V4_POSITION_MANAGERCall {});
+    let positions = devnet.ask(devnet.at("universalRouterV2_1_0"), Built::V4_POSITION_MANAGERCall {});
     assert_eq!(positions, devnet.at("v4PositionManager"));
 }
 

@@ -33,6 +33,7 @@ pub(super) fn routers(chain: &ConnectedChain) -> Vec<(Address, RouterVersion)> {
     let book = &chain.network().book;
     let known = [
         KnownContract::UniversalRouter,
+        KnownContract::UniversalRouterV210,
         KnownContract::UniversalRouterV211,
         KnownContract::UniversalRouterV212,
         KnownContract::UniversalRouterV220,

@@ -21,6 +21,7 @@ use bardo_safety::simulate::reactor_role;
 use bardo_safety::typed::TypedMessage;
 use golem_chain::network::KnownContract;
 use golem_chain::token::{TokenId, TokenInfo};
+use golem_protocols::uniswap::discovery::PoolSnapshot;
 use golem_protocols::uniswap::order::{AuctionTerms, OrderAmounts, OrderDraft, OrderKind};
 use golem_protocols::uniswap::quote::{NOBODY, OrderQuery, QuoteError, SourceAuction};
 use golem_protocols::uniswap::routing::Route;
@@ -188,7 +189,7 @@ pub(super) async fn order(
         size: size_advice(share.ok().as_ref(), &route.price_impact),
     };
     let expected = plan.outcome(&format!("{amount_in} {}", ask.token_in.symbol));
-    let holder = pools_with(&route, ask.contract_out);
+    let holder = pool_with(&route, &snapshot, ask.contract_out);
     let proposal = Proposal {
         chain_id: chain.network().chain_id,
         tool: *context.meta(),
@@ -304,10 +305,18 @@ fn source_note(source: &str, quoted: SourceAuction, hoped: U256) -> String {
     )
 }
 
-/// Returns the first pool contract that pays out `token`; it holds a balance of that token.
-fn pools_with(route: &Route, token: Address) -> Address {
+/// Returns a pool contract that holds a balance of `token`: the first one on the route that pays it out, otherwise the
+/// deepest one beside it, since V4 pools have no contracts. Zero if there is none.
+fn pool_with(route: &Route, snapshot: &PoolSnapshot, token: Address) -> Address {
     let mut last = route.legs.iter().flat_map(|leg| leg.hops.iter()).filter(|hop| hop.token_out == token);
-    last.find_map(|hop| hop.pool.contract()).unwrap_or_default()
+    let beside = || {
+        let pools = snapshot.pools.pools().iter().filter_map(|pool| {
+            let depth = pool.virtual_reserve(pool.zero_for_one(token).ok()?);
+            Some((depth, pool.id().contract()?))
+        });
+        pools.max().map(|(_, contract)| contract)
+    };
+    last.find_map(|hop| hop.pool.contract()).or_else(beside).unwrap_or_default()
 }
 
 /// Builds the Permit2 approval that an order of `amount` needs on top of the inputs already promised to open orders.

@@ -84,7 +84,8 @@ impl RouteCriteria {
 }
 
 /// Returns the largest share of a pool's token balance that the route takes. In-range liquidity of V3 is virtual and
-/// can far exceed a narrow position's balance, so actual balances count.
+/// can far exceed a narrow position's balance, so actual balances count. A V4 pool has no balance of its own: what the
+/// ticks of the snapshot hold counts, which is no more than the pool holds.
 ///
 /// # Errors
 /// `TOKEN_INVALID` if a token does not answer `balanceOf` or a pool holds none of it, and the errors of the chain.
@@ -102,16 +103,17 @@ pub(super) async fn liquidity_share(
     let answers = chain.ask_at(calls, snapshot.block_hash).await?;
     let mut largest = Ratio::whole(U256::ZERO);
     for (hop, held) in hops.into_iter().zip(held) {
-        let held = held
-            .and_then(|held| held.take(&answers))
-            .and_then(|held| Ratio::of(hop.amount_out, held))
-            .ok_or_else(|| {
-                ToolError::new(
-                    ErrorCode::TokenInvalid,
-                    format_args!("{} does not return the balance of {}", hop.token_out, hop.pool),
-                )
-            })?;
-        largest = largest.max(held);
+        let held = match held {
+            Some(held) => held.take(&answers),
+            None => snapshot.pools.get(hop.pool).and_then(|pool| pool.held(hop.token_out)),
+        };
+        let share = held.and_then(|held| Ratio::of(hop.amount_out, held)).ok_or_else(|| {
+            ToolError::new(
+                ErrorCode::TokenInvalid,
+                format_args!("{} does not return the balance of {}", hop.token_out, hop.pool),
+            )
+        })?;
+        largest = largest.max(share);
     }
     Ok(largest)
 }

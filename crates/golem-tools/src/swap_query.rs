@@ -198,6 +198,10 @@ impl<'a> SwapQuery<'a> {
         let near = async { Ok::<_, ToolError>(pools.pools(&tokens, BlockId::latest(), TickReach::Near).await?) };
         let (gas_price, near) = futures::try_join!(gas_price, near)?;
         let mut request = RouteRequest::new(self.contract_in, self.contract_out, self.exact);
+        let known = routers(self.chain);
+        // Every router of the address book has the V4 commands.
+        request.v4 = !known.is_empty();
+        request.pays_native = self.token_in.id == TokenId::Native;
         // Gas is valued in the token whose amount is open.
         let open = match self.exact {
             FixedAmount::In(_) => self.contract_out,
@@ -207,7 +211,6 @@ impl<'a> SwapQuery<'a> {
         request.gas = wrapped
             .and_then(|wrapped| near.pools.token_per_native(wrapped, open))
             .and_then(|price| GasCost::new(gas_price, &price));
-        let known = routers(self.chain);
         let router_version = known.first().map_or(RouterVersion::V2_0, |(_, version)| *version);
         let routers: Vec<Address> = known.into_iter().map(|(router, _)| router).collect();
         let ask = QuoteRequest {
@@ -237,7 +240,7 @@ impl<'a> SwapQuery<'a> {
         let network = self.chain.network();
         let message = match error.code() {
             ErrorCode::RoutingNoRoute => {
-                format!("no route of V2 or V3 pools leads from {paid} to {received} on {network}")
+                format!("no route of Uniswap pools leads from {paid} to {received} on {network}")
             }
             ErrorCode::RoutingInsufficientLiquidity => {
                 format!("the pools from {paid} to {received} on {network} have too little liquidity for this amount")

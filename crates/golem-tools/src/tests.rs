@@ -333,7 +333,7 @@ async fn an_allowance_is_what_the_spender_could_really_take() {
     let owner = SANDBOX.accounts()[3];
     let book = &harness.ethereum().network().book;
     let permit2 = book.contract(KnownContract::Permit2).unwrap();
-    let router = book.contract(KnownContract::UniversalRouter).unwrap();
+    let router = book.contract(KnownContract::UniversalRouterV210).unwrap();
     let usdc = harness.token("USDC");
     let mint = bardo_abi::erc20::OpenMint::mintCall { to: owner, value: uint!(1_000_U256) };
     harness.send(3, usdc, mint).await;
@@ -465,7 +465,7 @@ async fn chains_report_their_health() {
     assert_eq!((&ethereum["chain"], &ethereum["chain_id"]), (&json!("ethereum"), &json!(31_337)));
     assert!(ethereum["block_number"].as_u64().unwrap() <= head);
     assert_eq!((&ethereum["condition"], &ethereum["money"]), (&json!("healthy"), &json!("devnet")));
-    assert_eq!(ethereum["uniswap"], json!(["v2", "v3", "v4 (recognised, not routed)"]));
+    assert_eq!(ethereum["uniswap"], json!(["v2", "v3", "v4"]));
     assert_eq!(data["all_healthy"], true);
 }
 
@@ -799,7 +799,7 @@ async fn allowances_are_found_in_logs_and_read_from_the_state() {
     let harness = harness(Some(8));
     let (usdc, dai, weth) = (harness.token("USDC"), harness.token("DAI"), harness.token("WETH"));
     let permit2 = harness.ethereum().contract(KnownContract::Permit2).unwrap();
-    let router = harness.ethereum().contract(KnownContract::UniversalRouter).unwrap();
+    let router = harness.ethereum().contract(KnownContract::UniversalRouterV210).unwrap();
     let stranger = Address::repeat_byte(0x5f);
     let owner = SANDBOX.accounts()[8];
     let mint = |value: u64| bardo_abi::erc20::OpenMint::mintCall { to: owner, value: U256::from(value) };

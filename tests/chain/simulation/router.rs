@@ -1,6 +1,8 @@
 //! Routes as calls of the real Universal Router on the devnet, with the allowance signed in the same transaction:
 //! simulated with a stand-in for the signature, then signed, sent, and compared.
 
+mod random;
+
 use std::sync::Arc;
 
 use alloy::consensus::{SignableTransaction, TxEip1559};
@@ -22,7 +24,7 @@ use bardo::sandbox::genesis::Deployment;
 use bardo::sandbox::plan::SandboxToken;
 use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 use bardo::uniswap::discovery::{PoolReader, TickReach};
-use bardo::uniswap::pool::{FixedAmount, ProtocolVersion as PoolVersion};
+use bardo::uniswap::pool::{FixedAmount, Pool, ProtocolVersion as PoolVersion};
 use bardo::uniswap::router::{
     OutputRecipient, RouterCommand, RouterExecution, RouterTrade, RouterVersion, SwapPath, SwapRequest, plan,
 };
@@ -105,11 +107,11 @@ impl Floor {
     }
 
     /// Best route through the pools that `keep` selects, at the head.
-    async fn route(&self, request: &RouteRequest, keep: fn(PoolVersion) -> bool) -> Route {
+    async fn route(&self, request: &RouteRequest, keep: fn(&Self, &Pool) -> bool) -> Route {
         let tokens = [request.token_in, request.token_out];
         let found = self.reader.pools(&tokens, BlockId::latest(), TickReach::Whole).await.expect("pools");
-        let kept = found.pools.pools().iter().filter(|pool| keep(pool.version())).cloned();
-        best_route(&PoolSet::new(kept), request).expect("a route")
+        let kept = found.pools.pools().iter().filter(|pool| keep(self, pool)).cloned();
+        best_route(&PoolSet::new(kept), request).unwrap_or_else(|error| panic!("{request:?}: {error}"))
     }
 
     fn permit(&self, token: Address, amount: U256, nonce: u64) -> PermitSingle {
@@ -120,7 +122,7 @@ impl Floor {
                 expiration: U48::from(1_800_001_000_u64),
                 nonce: U48::from(nonce),
             },
-            spender: self.contract("universalRouter"),
+            spender: self.contract("universalRouterV2_1_0"),
             sigDeadline: U256::from(1_800_001_000_u64),
         }
     }
@@ -137,7 +139,7 @@ impl Floor {
     async fn simulate(&self, trade: &RouterTrade, data: Bytes, signatures: Vec<SignaturePlaceholder>) -> Simulation {
         let source = ForkSource::Devnet(self.devnet.clone());
         let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.expect("a fork");
-        let call = ForkCall::new(self.trader.address(), self.contract("universalRouter"), data)
+        let call = ForkCall::new(self.trader.address(), self.contract("universalRouterV2_1_0"), data)
             .with_value(trade.value)
             .with_gas_limit(GAS)
             .paid(self.nonce().await, CallFees::Dynamic { max_fee: 10 * GWEI, max_priority_fee: GWEI });
@@ -167,7 +169,7 @@ struct Case {
     token_in: Option<SandboxToken>,
     token_out: Option<SandboxToken>,
     exact: FixedAmount,
-    keep: fn(PoolVersion) -> bool,
+    keep: fn(&Floor, &Pool) -> bool,
     most_legs: usize,
     /// Checks that the trade's commands are those of the case.
     shape: fn(&RouterExecution) -> bool,
@@ -185,10 +187,31 @@ fn swaps(execution: &RouterExecution) -> Vec<&bardo::uniswap::router::SwapComman
     swaps.collect()
 }
 
+/// Version of each swap.
+fn versions(execution: &RouterExecution) -> Vec<u8> {
+    let version = |swap: &&bardo::uniswap::router::SwapCommand| match swap.path {
+        SwapPath::V2(_) => 2,
+        SwapPath::V3(_) => 3,
+        SwapPath::V4(_) => 4,
+    };
+    swaps(execution).iter().map(version).collect()
+}
+
 fn cases() -> Vec<Case> {
-    let v2 = |version| version == PoolVersion::V2;
-    let v3 = |version| version == PoolVersion::V3;
-    let any = |_| true;
+    let v2: fn(&Floor, &Pool) -> bool = |_, pool| pool.version() == PoolVersion::V2;
+    let v3: fn(&Floor, &Pool) -> bool = |_, pool| pool.version() == PoolVersion::V3;
+    let v4: fn(&Floor, &Pool) -> bool = |_, pool| pool.version() == PoolVersion::V4;
+    let any: fn(&Floor, &Pool) -> bool = |_, _| true;
+    // V4 pools, and V2 pairs that buy what no V4 pool has.
+    let v4_then_v2: fn(&Floor, &Pool) -> bool = |floor, pool| {
+        let link = floor.token(SandboxToken::Link);
+        pool.version() == PoolVersion::V4 || pool.version() == PoolVersion::V2 && pool.zero_for_one(link).is_ok()
+    };
+    let v2_then_v4: fn(&Floor, &Pool) -> bool = |floor, pool| {
+        // The V4 pool of UNI, and pairs of other tokens before it.
+        let uni = pool.zero_for_one(floor.token(SandboxToken::Uni)).is_ok();
+        if pool.version() == PoolVersion::V4 { uni } else { pool.version() == PoolVersion::V2 && !uni }
+    };
     let case = |name, token_in, token_out, exact, keep, most_legs, shape| Case {
         name,
         token_in,
@@ -202,6 +225,20 @@ fn cases() -> Vec<Case> {
     let is_v3 = |e: &RouterExecution| swaps(e).iter().all(|swap| matches!(swap.path, SwapPath::V3(_)));
     let hops = |e: &RouterExecution| matches!(&swaps(e)[0].path, SwapPath::V3(path) if path.steps().len() > 1);
     let split = |e: &RouterExecution| swaps(e).len() > 1;
+    let is_v4 = |e: &RouterExecution| swaps(e).iter().all(|swap| matches!(swap.path, SwapPath::V4(_)));
+    let v4_hops = |e: &RouterExecution| {
+        swaps(e).len() == 1 && matches!(&swaps(e)[0].path, SwapPath::V4(path) if path.steps().len() == 2)
+    };
+    let v4_split = |e: &RouterExecution| {
+        let native = |swap: &&bardo::uniswap::router::SwapCommand| match &swap.path {
+            SwapPath::V4(path) => path.currencies().any(|currency| currency.is_zero()),
+            SwapPath::V2(_) | SwapPath::V3(_) => false,
+        };
+        swaps(e).len() == 2 && swaps(e).iter().filter(|swap| native(swap)).count() == 1
+    };
+    let to_v2 = |e: &RouterExecution| versions(e) == [4, 2];
+    let from_v2 = |e: &RouterExecution| versions(e) == [2, 4];
+    let (usdt, uni) = (Some(SandboxToken::Usdt), Some(SandboxToken::Uni));
     let (usdc, weth, link) = (Some(SandboxToken::Usdc), Some(SandboxToken::Weth), Some(SandboxToken::Link));
     vec![
         case("V2 in", usdc, weth, FixedAmount::In(units(100, 6)), v2, 1, is_v2),
@@ -218,6 +255,21 @@ fn cases() -> Vec<Case> {
         case("coin in, exact out, V2", None, usdc, FixedAmount::Out(units(50, 6)), v2, 1, is_v2),
         case("coin out", usdc, None, FixedAmount::In(units(75, 6)), any, 1, |_| true),
         case("coin out, exact", usdc, None, FixedAmount::Out(units(1, 16)), v3, 1, is_v3),
+        case("V4 in", usdc, usdt, FixedAmount::In(units(100, 6)), v4, 1, is_v4),
+        case("V4 out", usdc, usdt, FixedAmount::Out(units(100, 6)), v4, 1, is_v4),
+        case("V4 hops in", usdc, uni, FixedAmount::In(units(100, 6)), v4, 1, v4_hops),
+        case("V4 hops out", usdc, uni, FixedAmount::Out(units(3, 18)), v4, 1, v4_hops),
+        case("V4 coin in", None, uni, FixedAmount::In(units(1, 17)), v4, 1, is_v4),
+        case("V4 coin in, exact out", None, uni, FixedAmount::Out(units(3, 18)), v4, 1, is_v4),
+        case("V4 coin out", usdc, None, FixedAmount::In(units(75, 6)), v4, 1, is_v4),
+        case("V4 coin out, exact", usdc, None, FixedAmount::Out(units(1, 16)), v4, 1, is_v4),
+        case("V4 wrapped out", usdc, weth, FixedAmount::In(units(75, 6)), v4, 1, is_v4),
+        case("V4 wrapped in", weth, usdc, FixedAmount::In(units(1, 16)), v4, 1, is_v4),
+        case("V4 split in", None, usdc, FixedAmount::In(units(300, 18)), v4, 2, v4_split),
+        case("V4 split out", None, usdc, FixedAmount::Out(units(300_000, 6)), v4, 2, v4_split),
+        case("V4 split to coin", usdc, None, FixedAmount::In(units(1_000, 6)), v4, 2, |_| true),
+        case("mixed, V4 to V2", usdc, link, FixedAmount::In(units(100, 6)), v4_then_v2, 1, to_v2),
+        case("mixed, V2 to V4", usdc, uni, FixedAmount::In(units(100, 6)), v2_then_v4, 1, from_v2),
     ]
 }
 
@@ -235,7 +287,9 @@ async fn every_kind_of_trade_matches_its_quote_and_simulation() {
         let side = |token: Option<SandboxToken>| floor.token(token.unwrap_or(SandboxToken::Weth));
         let mut asked = RouteRequest::new(side(case.token_in), side(case.token_out), case.exact);
         asked.max_legs = case.most_legs;
-        asked.mixed_paths = false;
+        asked.mixed_paths = name.starts_with("mixed");
+        asked.v4 = true;
+        asked.pays_native = case.token_in.is_none();
         let route = floor.route(&asked, case.keep).await;
         let slippage = BasisPoints::new(50).expect("a share");
         let most = if matches!(case.exact, FixedAmount::In(_)) {
@@ -262,8 +316,8 @@ async fn every_kind_of_trade_matches_its_quote_and_simulation() {
         })
         .expect("a plan");
         assert!((case.shape)(&trade.execution), "{name}: {:?}", trade.execution);
-        let data = trade.execution.encode(RouterVersion::V2_0);
-        assert_eq!(RouterExecution::decode(&data, RouterVersion::V2_0).as_ref(), Ok(&trade.execution), "{name}");
+        let data = trade.execution.encode(RouterVersion::V2_1_0);
+        assert_eq!(RouterExecution::decode(&data, RouterVersion::V2_1_0).as_ref(), Ok(&trade.execution), "{name}");
 
         let stand_ins: Vec<SignaturePlaceholder> = permit.iter().map(|permit| floor.stand_in(permit)).collect();
         let simulation = floor.simulate(&trade, data.clone(), stand_ins.clone()).await;
@@ -279,7 +333,7 @@ async fn every_kind_of_trade_matches_its_quote_and_simulation() {
         }
 
         let mut zeros = 0;
-        let sent = match trade.execution.signature_offset(RouterVersion::V2_0) {
+        let sent = match trade.execution.signature_offset(RouterVersion::V2_1_0) {
             None => data,
             Some(at) => {
                 let signature = floor.trader.sign_hash_sync(&stand_ins[0].digest).expect("signs").as_bytes();
@@ -289,7 +343,7 @@ async fn every_kind_of_trade_matches_its_quote_and_simulation() {
         };
         let (token_in, token_out) = (case.token_in.map(|t| floor.token(t)), case.token_out.map(|t| floor.token(t)));
         let before = [floor.balance(token_in, trader).await, floor.balance(token_out, trader).await];
-        let block = floor.send(floor.contract("universalRouter"), trade.value, sent).await;
+        let block = floor.send(floor.contract("universalRouterV2_1_0"), trade.value, sent).await;
         let after = [floor.balance(token_in, trader).await, floor.balance(token_out, trader).await];
         let receipt = &block.receipts[0];
         assert!(receipt.is_success(), "{name}: {:?}", receipt.failure);
@@ -327,7 +381,7 @@ async fn every_kind_of_trade_matches_its_quote_and_simulation() {
         }
         // No token stays in the router.
         for token in [Some(asked.token_in), Some(asked.token_out), None] {
-            assert_eq!(floor.balance(token, floor.contract("universalRouter")).await, U256::ZERO, "{name}");
+            assert_eq!(floor.balance(token, floor.contract("universalRouterV2_1_0")).await, U256::ZERO, "{name}");
         }
     }
 }
@@ -377,18 +431,18 @@ async fn a_placeholder_is_worth_nothing_on_a_chain() {
 async fn swaps_of_misbehaving_tokens_are_rejected_or_reported_exactly() {
     let floor = Floor::open().await;
     let trader = floor.trader.address();
-    let router = floor.contract("universalRouter");
+    let router = floor.contract("universalRouterV2_1_0");
     let weth = floor.token(SandboxToken::Weth);
     floor.approve_permit2(weth).await;
     let mut nonce = 0;
     let mut buy = async |token: SandboxToken, slippage: u32| {
         let asked = RouteRequest::new(weth, floor.token(token), FixedAmount::In(units(1, 16)));
-        let route = floor.route(&asked, |_| true).await;
+        let route = floor.route(&asked, |_, _| true).await;
         let permit = floor.permit(weth, route.amount_in, nonce);
         let trade = floor.trade(&route, &permit, slippage);
-        let data = trade.execution.encode(RouterVersion::V2_0);
+        let data = trade.execution.encode(RouterVersion::V2_1_0);
         let simulated = floor.simulate(&trade, data.clone(), vec![floor.stand_in(&permit)]).await;
-        let at = trade.execution.signature_offset(RouterVersion::V2_0).expect("a permit");
+        let at = trade.execution.signature_offset(RouterVersion::V2_1_0).expect("a permit");
         let digest = floor.stand_in(&permit).digest;
         let signature = floor.trader.sign_hash_sync(&digest).expect("signs").as_bytes();
         let before = floor.balance(Some(floor.token(token)), trader).await;

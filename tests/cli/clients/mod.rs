@@ -8,4 +8,5 @@ mod quotes;
 mod sidecar;
 mod swaps;
 mod unlocked;
+mod v4_sdk;
 mod viem;

@@ -28,7 +28,7 @@ pub struct Hop {
     pub token_in: SafeText,
     /// Symbol of the output token.
     pub token_out: SafeText,
-    /// Pool version, `V2` or `V3`.
+    /// Pool version: `V2`, `V3` or `V4`.
     pub version: SafeText,
     /// Fee in hundredths of a basis point.
     pub fee_tier: u32,

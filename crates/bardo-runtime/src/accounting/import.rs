@@ -16,6 +16,7 @@ use alloy::rpc::types::{Filter, Log, TransactionReceipt};
 use alloy::sol_types::SolEvent as _;
 use bardo_abi::erc20::{Erc20, Weth9};
 use bardo_abi::erc7683::{DestinationSettler, OriginSettler};
+use bardo_abi::uniswap_v4::PoolManager;
 use bardo_abi::uniswapx::Reactor;
 
 use super::native::{NativeFinding, NativeReader, OwnNative};
@@ -36,6 +37,8 @@ use golem_chain::network::{KnownContract, Network, NetworkKind};
 use golem_chain::provider::ProviderError;
 use golem_chain::sender::{self, RecordError};
 use golem_chain::token::{self, MAX_NAME, MAX_SYMBOL, TokenError, TokenId, TokenInfo};
+use golem_protocols::uniswap::discovery::keys_of;
+use golem_protocols::uniswap::v4::key_hash;
 
 /// Maximum number of blocks whose events are read at once; many endpoints refuse more.
 const BLOCKS_AT_ONCE: u64 = 2_000;
@@ -587,10 +590,11 @@ impl Importer<'_> {
         (block, gas): (u64, U256),
     ) -> OwnNative {
         let value = if receipt.status() { value } else { U256::ZERO };
-        // What was wrapped cannot have come back, unless it was unwrapped again.
-        let unwrapped = value.saturating_sub(self.wrapped_in(receipt.logs()));
-        let may_return =
-            if receipt.status() { unwrapped.saturating_add(self.unwrapped(receipt.logs())) } else { U256::ZERO };
+        // What was wrapped or sold to a pool cannot have come back, unless it was unwrapped or bought again.
+        let (sold, bought) = self.traded_in_v4(receipt.logs());
+        let kept = value.saturating_sub(self.wrapped_in(receipt.logs())).saturating_sub(sold);
+        let released = self.unwrapped(receipt.logs()).saturating_add(bought);
+        let may_return = if receipt.status() { kept.saturating_add(released) } else { U256::ZERO };
         // What the account sends to itself stays.
         let value = if to == Some(self.account) { U256::ZERO } else { value };
         OwnNative { block, value, gas, may_return }
@@ -620,6 +624,29 @@ impl Importer<'_> {
             moved.to.is_zero().then_some(moved.value)
         });
         sum(&mut { withdrawn }).max(sum(&mut { burned }))
+    }
+
+    /// Native tokens that V4 pools took and gave in a transaction. They leave no event of a token: the pools are known by
+    /// the usual keys of the native token with the book's tokens and those that moved.
+    fn traded_in_v4(&self, logs: &[Log]) -> (U256, U256) {
+        let book = &self.network().book;
+        let Some(manager) = book.contract(KnownContract::V4PoolManager) else { return (U256::ZERO, U256::ZERO) };
+        let swaps: Vec<_> = logs
+            .iter()
+            .filter(|log| log.address() == manager)
+            .filter_map(|log| Some(PoolManager::Swap::decode_log(&log.inner).ok()?.data))
+            .collect();
+        if swaps.is_empty() {
+            return (U256::ZERO, U256::ZERO);
+        }
+        let tokens = book.tokens().iter().map(|token| token.address).chain(logs.iter().map(Log::address));
+        let ids: BTreeSet<B256> =
+            tokens.flat_map(|token| keys_of(Address::ZERO, token)).map(|key| key_hash(&key)).collect();
+        // Amounts are from the trader's side: negative if paid.
+        swaps.iter().filter(|swap| ids.contains(&swap.id)).fold((U256::ZERO, U256::ZERO), |(sold, bought), swap| {
+            let amount = U256::from(swap.amount0.unsigned_abs());
+            if swap.amount0 < 0 { (sold.saturating_add(amount), bought) } else { (sold, bought.saturating_add(amount)) }
+        })
     }
 
     async fn gas(&self, receipt: &TransactionReceipt) -> Result<U256, ImportError> {

@@ -28,6 +28,7 @@ use golem_chain::token::TokenId;
 /// Functions of the address book's contracts that the scope "book" allows.
 const FUNCTIONS: &[(KnownContract, &[&str])] = &[
     (KnownContract::UniversalRouter, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
+    (KnownContract::UniversalRouterV210, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
     (KnownContract::UniversalRouterV211, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
     (KnownContract::UniversalRouterV212, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
     (KnownContract::UniversalRouterV220, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
@@ -106,6 +107,7 @@ const fn protocol(contract: KnownContract) -> &'static str {
     use KnownContract as C;
     match contract {
         C::UniversalRouter
+        | C::UniversalRouterV210
         | C::UniversalRouterV211
         | C::UniversalRouterV212
         | C::UniversalRouterV220

@@ -155,6 +155,7 @@ pub(super) async fn quote(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer,
             || protocols.contains(match version {
                 ProtocolVersion::V2 => &"V2",
                 ProtocolVersion::V3 => &"V3",
+                ProtocolVersion::V4 => &"V4",
             })
     };
     let (route, snapshot) = best(&access, &asked, versions).await?;
@@ -233,7 +234,7 @@ async fn permit(access: &ChainAccess<'_>, asked: &ClaimRequest, amount: U256, no
         return Ok(Value::Null);
     }
     let (permit2, router) =
-        (access.contract(KnownContract::Permit2)?, access.contract(KnownContract::UniversalRouter)?);
+        (access.contract(KnownContract::Permit2)?, access.contract(KnownContract::UniversalRouterV210)?);
     let mut calls = CallBatch::default();
     let (owner, token) = (asked.swapper, asked.token_in);
     let standing = calls.push(permit2, &Permit2::allowanceCall { owner, token, spender: router });
@@ -379,9 +380,9 @@ pub(super) async fn swap(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer, 
     });
     let trade = trade.map_err(invalid)?;
     let transaction = json!({
-        "to": access.contract(KnownContract::UniversalRouter)?,
+        "to": access.contract(KnownContract::UniversalRouterV210)?,
         "from": asked.swapper,
-        "data": trade.execution.encode(RouterVersion::V2_0),
+        "data": trade.execution.encode(RouterVersion::V2_1_0),
         "value": format!("{:#x}", trade.value),
         "chainId": chain_id,
         "gasLimit": route.gas_units.saturating_mul(2).to_string(),

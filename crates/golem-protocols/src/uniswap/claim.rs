@@ -227,6 +227,7 @@ pub fn to_json(route: &super::routing::Route, expected: &ClaimRequest, block: u6
             let kind = match hop.version {
                 super::pool::ProtocolVersion::V2 => "v2-pool",
                 super::pool::ProtocolVersion::V3 => "v3-pool",
+                super::pool::ProtocolVersion::V4 => "v4-pool",
             };
             let mut entry = serde_json::json!({
                 "type": kind, "address": hop.pool.to_string(), "fee": hop.fee.to_string(),

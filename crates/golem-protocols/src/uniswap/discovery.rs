@@ -1,7 +1,8 @@
 //! Pool discovery on a chain: finds the pools between some tokens and reads their state at one block, in three rounds
 //! of batched calls. Snapshots are cached for the newest block.
 //!
-//! Pools are found by their CREATE2 addresses, without asking the factory. A call to a missing pool finds no code.
+//! V2 and V3 pools are found by their CREATE2 addresses, without asking the factory: a call to a missing pool finds no
+//! code. V4 pools are found by the keys with the usual fees and without a hook (see `keyed`).
 
 mod keyed;
 mod ticks;
@@ -23,13 +24,15 @@ use super::v2::V2Pool;
 use super::v3::{V3Pool, V3State};
 use bardo_abi::uniswap_v2::UniswapV2Pair;
 use bardo_abi::uniswap_v3::UniswapV3Pool;
+use bardo_abi::uniswap_v4::PoolKey;
 use golem_chain::multicall::CallBatch;
 use golem_chain::network::{KnownContract, Network};
 use golem_chain::provider::ProviderError;
 
-pub use self::keyed::KeyedPools;
+pub use self::keyed::{KeyedPools, keys_of};
 
-/// V3 fee tiers in hundredths of a basis point, each with the tick spacing that the factory assigns.
+/// V3 fee tiers in hundredths of a basis point, each with the tick spacing that the factory assigns. V4 allows any; these
+/// are usual there too.
 pub const FEE_TIERS: [(u32, i32); 4] = [(100, 1), (500, 10), (3000, 60), (10_000, 200)];
 
 /// Listed tokens that routes may pass through, besides the wrapped native token.
@@ -42,7 +45,7 @@ const NEAR_IMPACT: u64 = 100;
 /// Maximum number of cached snapshots of the newest block.
 const KEPT: usize = 16;
 
-/// Range of ticks that is read of each V3 pool.
+/// Range of ticks that is read of each V3 and V4 pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TickReach {
     /// Ticks near the price.
@@ -242,6 +245,30 @@ impl PoolReader {
         reach: TickReach,
     ) -> Result<PoolSnapshot, DiscoveryError> {
         let block = BlockId::from(pin.hash);
+        let pairs = tokens.iter().enumerate().flat_map(|(at, a)| tokens.iter().skip(at + 1).map(move |b| (*a, *b)));
+        let keys: Vec<PoolKey> = pairs.flat_map(|(a, b)| self.usual_keys(a, b)).collect();
+        let (contracts, keyed) =
+            futures::try_join!(self.read_contracts(tokens, block, reach), self.read_keyed(&keys, block, reach))?;
+        let (mut pools, mut refused) = contracts;
+        pools.extend(keyed.pools.into_iter().map(Pool::from));
+        refused.extend(keyed.refused);
+        Ok(PoolSnapshot {
+            block_number: pin.number,
+            block_hash: pin.hash,
+            timestamp: pin.timestamp,
+            base_fee: pin.base_fee,
+            pools: PoolSet::new(pools),
+            refused,
+        })
+    }
+
+    /// Reads the pools that have a contract; returns those with valid state, and the errors of the others.
+    async fn read_contracts(
+        &self,
+        tokens: &[Address],
+        block: BlockId,
+        reach: TickReach,
+    ) -> Result<(Vec<Pool>, Vec<PoolError>), DiscoveryError> {
         let (pairs, mut pools) = self.read_prices(tokens, block).await?;
         let requests = pools.iter().filter_map(|pool| {
             Some(TickRequest {
@@ -263,14 +290,7 @@ impl PoolReader {
                 Err(error) => refused.push(error),
             }
         }
-        Ok(PoolSnapshot {
-            block_number: pin.number,
-            block_hash: pin.hash,
-            timestamp: pin.timestamp,
-            base_fee: pin.base_fee,
-            pools: PoolSet::new(whole),
-            refused,
-        })
+        Ok((whole, refused))
     }
 
     /// Reads the reserves of existing pairs and the prices of existing pools; the pools' ticks are read later.

@@ -1,4 +1,4 @@
-//! Uniswap: pool state, exact quotes, routing over V2 and V3, router calls and UniswapX orders.
+//! Uniswap: pool state, exact quotes, routing over V2, V3 and V4, router calls and UniswapX orders.
 //!
 //! Everything is a pure computation without clock or chain, except for [`discovery`] and [`twap`], which read a chain,
 //! and [`service`], [`trading`] and [`sidecar`], which call external services. Not here: judging a trade (see

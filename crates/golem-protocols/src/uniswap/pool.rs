@@ -8,6 +8,8 @@ use super::pool_id::PoolId;
 use super::ratio::Ratio;
 use super::v2::V2Pool;
 use super::v3::V3Pool;
+use super::v4::V4Pool;
+use bardo_abi::uniswap_v4::PoolKey;
 
 /// Fixed amount of a trade, in raw units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,6 +36,8 @@ pub enum ProtocolVersion {
     V2,
     /// Concentrated liquidity pools.
     V3,
+    /// Concentrated liquidity pools of one contract, named by keys.
+    V4,
 }
 
 impl std::fmt::Display for ProtocolVersion {
@@ -41,6 +45,7 @@ impl std::fmt::Display for ProtocolVersion {
         f.write_str(match self {
             Self::V2 => "V2",
             Self::V3 => "V3",
+            Self::V4 => "V4",
         })
     }
 }
@@ -104,6 +109,8 @@ pub enum Pool {
     V2(Arc<V2Pool>),
     /// Concentrated liquidity pool.
     V3(Arc<V3Pool>),
+    /// Pool of the V4 pool manager.
+    V4(Arc<V4Pool>),
 }
 
 impl From<V2Pool> for Pool {
@@ -118,20 +125,28 @@ impl From<V3Pool> for Pool {
     }
 }
 
+impl From<V4Pool> for Pool {
+    fn from(pool: V4Pool) -> Self {
+        Self::V4(Arc::new(pool))
+    }
+}
+
 impl Pool {
     /// Returns the pool's identity.
     pub fn id(&self) -> PoolId {
         match self {
             Self::V2(pool) => pool.address.into(),
             Self::V3(pool) => pool.state().id,
+            Self::V4(pool) => pool.id(),
         }
     }
 
-    /// Returns the two tokens, lower address first.
+    /// Returns the two tokens in the pool's order. The wrapped token stands for the native one, which only V4 pools trade.
     pub fn tokens(&self) -> (Address, Address) {
         match self {
             Self::V2(pool) => (pool.token0, pool.token1),
             Self::V3(pool) => (pool.state().token0, pool.state().token1),
+            Self::V4(pool) => pool.tokens(),
         }
     }
 
@@ -140,15 +155,38 @@ impl Pool {
         match self {
             Self::V2(_) => ProtocolVersion::V2,
             Self::V3(_) => ProtocolVersion::V3,
+            Self::V4(_) => ProtocolVersion::V4,
         }
     }
 
-    /// Returns the fee in hundredths of a basis point (3000 is 0.3 %).
+    /// Returns the fee that names the pool among others of its tokens, in hundredths of a basis point (3000 is 0.3 %).
     pub fn fee(&self) -> u32 {
         match self {
             Self::V2(_) => super::v2::FEE_PIPS,
             Self::V3(pool) => pool.state().fee,
+            Self::V4(pool) => pool.key().fee.to(),
         }
+    }
+
+    /// Returns the fee of a swap in this direction, in hundredths of a basis point: in a V4 pool with the protocol's fee.
+    pub fn swap_fee(&self, zero_for_one: bool) -> u32 {
+        match self {
+            Self::V2(_) | Self::V3(_) => self.fee(),
+            Self::V4(pool) => pool.fee(zero_for_one),
+        }
+    }
+
+    /// Returns the key of a V4 pool.
+    pub fn key(&self) -> Option<&PoolKey> {
+        match self {
+            Self::V2(_) | Self::V3(_) => None,
+            Self::V4(pool) => Some(pool.key()),
+        }
+    }
+
+    /// Returns true if the pool trades the native token where routes have `token`, the wrapped one.
+    pub fn is_native_at(&self, token: Address) -> bool {
+        self.key().is_some_and(|key| key.currency0.is_zero()) && self.tokens().0 == token
     }
 
     /// Returns true if `token_in` is the pool's first token.
@@ -174,6 +212,7 @@ impl Pool {
         match self {
             Self::V2(pool) => pool.quote(zero_for_one, exact),
             Self::V3(pool) => pool.quote(zero_for_one, exact),
+            Self::V4(pool) => pool.quote(zero_for_one, exact),
         }
     }
 
@@ -191,6 +230,10 @@ impl Pool {
                 let (quote, after) = pool.after(zero_for_one, exact)?;
                 Ok((quote, after.into()))
             }
+            Self::V4(pool) => {
+                let (quote, after) = pool.after(zero_for_one, exact)?;
+                Ok((quote, after.into()))
+            }
         }
     }
 
@@ -200,15 +243,27 @@ impl Pool {
         match self {
             Self::V2(pool) => pool.mid_price(zero_for_one),
             Self::V3(pool) => pool.mid_price(zero_for_one),
+            Self::V4(pool) => pool.mid_price(zero_for_one),
+        }
+    }
+
+    /// Returns what the known ticks of a V4 pool hold of a token, without fees that were not collected; `None` for a pool
+    /// with a contract, whose balance says it, and for another token.
+    pub fn held(&self, token: Address) -> Option<U256> {
+        match self {
+            Self::V2(_) | Self::V3(_) => None,
+            // A sale of the other token takes it out.
+            Self::V4(pool) => Some(pool.held_out(!self.zero_for_one(token).ok()?)),
         }
     }
 
     /// Returns the reserve of one side under a constant product at the current price: real for V2, virtual for the
-    /// in-range liquidity of V3. It measures depth, not the amount that can be taken.
+    /// in-range liquidity of V3 and V4. It measures depth, not the amount that can be taken.
     pub fn virtual_reserve(&self, of_token0: bool) -> U256 {
         match self {
             Self::V2(pool) => U256::from(if of_token0 { pool.reserve0 } else { pool.reserve1 }),
             Self::V3(pool) => pool.virtual_reserve(of_token0),
+            Self::V4(pool) => pool.virtual_reserve(of_token0),
         }
     }
 }

@@ -203,7 +203,7 @@ pub(crate) fn uniswap(network: &Network) -> Vec<&'static str> {
     let words = network.uniswap_versions().into_iter().map(|version| match version {
         UniswapVersion::V2 => "v2",
         UniswapVersion::V3 => "v3",
-        UniswapVersion::V4 => "v4 (recognised, not routed)",
+        UniswapVersion::V4 => "v4",
     });
     words.collect()
 }

@@ -61,7 +61,7 @@ pub struct Output {
 struct PoolInfo {
     /// Address of the pool; in V4 the hash of its key.
     pool: String,
-    /// Uniswap version: `V2`, `V3` or `V4`. Swaps do not go through V4 pools.
+    /// Uniswap version: `V2`, `V3` or `V4`.
     version: String,
     /// Fee in hundredths of a basis point: 3000 is 0.3 %.
     fee_tier: u32,
@@ -89,8 +89,8 @@ impl ReadTool for GetPoolInfo {
     const META: ToolMeta = ToolMeta {
         name: "get_pool_info",
         description: "Lists the Uniswap V2, V3 and V4 pools between two tokens: price, fee, balances, and for V3 and V4 \
-                      liquidity and tick. Of V4, only pools with the usual fees and without a hook; swaps do not go \
-                      through them. All figures are from one block.",
+                      liquidity and tick. Of V4, only pools with the usual fees and without a hook. All \
+                      figures are from one block.",
         category: Category::Data,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
@@ -136,18 +136,14 @@ impl ReadTool for GetPoolInfo {
             ));
         }
         context.step("Reading pools");
-        let reader = chain.pools()?;
-        let snapshot = reader.pools(&[a, b], BlockId::latest(), TickReach::Near).await?;
-        let mut keys = reader.usual_keys(a, b);
-        keys.retain(|key| params.fee_tier.is_none_or(|fee| key.fee.to::<u32>() == fee));
-        let keyed = reader.keyed_pools(&keys, BlockId::from(snapshot.block_hash), TickReach::Near).await?.pools;
+        let snapshot = chain.pools()?.pools(&[a, b], BlockId::latest(), TickReach::Near).await?;
         let wanted = |pool: &Pool| match (params.fee_tier, pool) {
             (None, _) => true,
-            (Some(fee), Pool::V3(_)) => pool.fee() == fee,
+            (Some(fee), Pool::V3(_) | Pool::V4(_)) => pool.fee() == fee,
             (Some(_), Pool::V2(_)) => false,
         };
         let pools: Vec<(&Pool, bool)> = snapshot.pools.between(a, b).filter(|(pool, _)| wanted(pool)).collect();
-        if pools.is_empty() && keyed.is_empty() {
+        if pools.is_empty() {
             let tier = params.fee_tier.map(|fee| format!(" with fee tier {fee}")).unwrap_or_default();
             return Err(ToolError::new(
                 ErrorCode::PoolNotFound,
@@ -170,21 +166,23 @@ impl ReadTool for GetPoolInfo {
         let silent = |token: &TokenInfo| {
             ToolError::new(ErrorCode::TokenInvalid, format_args!("{} does not respond to balanceOf", token.symbol))
         };
-        let mut listed = Vec::with_capacity(pools.len() + keyed.len());
-        let dollars = |of_a, of_b| {
-            let worth = |amount, at| price(at).and_then(|price| Usd::value_of(amount, price, Rounding::Down).ok());
-            worth(of_a, 0).zip(worth(of_b, 1)).and_then(|(a, b)| a.checked_add(b).ok())
-        };
-        let balance = |call: Option<CallIndex<Erc20::balanceOfCall>>, token: &TokenInfo| {
-            let raw = call.and_then(|call| call.take(&answers)).ok_or_else(|| silent(token))?;
+        let mut listed = Vec::with_capacity(pools.len());
+        let balance = |call: Option<CallIndex<Erc20::balanceOfCall>>, pool: &Pool, address, token: &TokenInfo| {
+            let raw = match call {
+                Some(call) => call.take(&answers),
+                None => pool.held(address),
+            };
+            let raw = raw.ok_or_else(|| silent(token))?;
             Ok::<_, ToolError>(TokenAmount::new(raw, token.decimals)?)
         };
         for ((pool, a_is_token0), [of_a, of_b]) in pools.into_iter().zip(held) {
-            let (of_a, of_b) = (balance(of_a, &token_a)?, balance(of_b, &token_b)?);
-            let value = dollars(of_a, of_b);
+            let (of_a, of_b) = (balance(of_a, pool, a, &token_a)?, balance(of_b, pool, b, &token_b)?);
+            let worth = |amount, at| price(at).and_then(|price| Usd::value_of(amount, price, Rounding::Down).ok());
+            let value = worth(of_a, 0).zip(worth(of_b, 1)).and_then(|(a, b)| a.checked_add(b).ok());
             let state = match pool {
                 Pool::V2(_) => None,
-                Pool::V3(pool) => Some(pool.state()),
+                Pool::V3(pool) => Some((pool.state().liquidity, pool.state().tick)),
+                Pool::V4(pool) => Some(pool.position()),
             };
             let info = PoolInfo {
                 pool: pool.id().to_string(),
@@ -195,28 +193,8 @@ impl ReadTool for GetPoolInfo {
                 held_a: of_a.to_string(),
                 held_b: of_b.to_string(),
                 value_usd: value.map(|value| value.to_string()),
-                liquidity: state.map(|state| state.liquidity.to_string()),
-                tick: state.map(|state| state.tick),
-            };
-            listed.push((value, of_a.raw(), info));
-        }
-        for pool in keyed {
-            let a_is_token0 = pool.tokens().0 == a;
-            // A sale of the other token takes out what the ticks hold of one.
-            let of_a = TokenAmount::new(pool.held_out(!a_is_token0), token_a.decimals)?;
-            let of_b = TokenAmount::new(pool.held_out(a_is_token0), token_b.decimals)?;
-            let (value, (liquidity, tick)) = (dollars(of_a, of_b), pool.position());
-            let info = PoolInfo {
-                pool: pool.id().to_string(),
-                version: "V4".to_owned(),
-                fee_tier: pool.key().fee.to(),
-                price_b_per_a: per_whole(pool.mid_price(a_is_token0), &token_a, &token_b),
-                price_a_per_b: per_whole(pool.mid_price(!a_is_token0), &token_b, &token_a),
-                held_a: of_a.to_string(),
-                held_b: of_b.to_string(),
-                value_usd: value.map(|value| value.to_string()),
-                liquidity: Some(liquidity.to_string()),
-                tick: Some(tick),
+                liquidity: state.map(|(liquidity, _)| liquidity.to_string()),
+                tick: state.map(|(_, tick)| tick),
             };
             listed.push((value, of_a.raw(), info));
         }

@@ -285,7 +285,8 @@ impl Scope {
         }
     }
 
-    /// The pool with its orientation and its other token; `None` if it was not asked for.
+    /// The pool with its orientation and its other token; `None` if it was not asked for, and for V4 pools, whose swap
+    /// logs are not read.
     fn oriented<'a>(&self, pool: &'a Pool) -> Option<(&'a Pool, bool, Address)> {
         let (token0, token1) = pool.tokens();
         let (first, other) = match self.token {
@@ -293,7 +294,8 @@ impl Scope {
             token if token == token1 => (false, token0),
             _ => return None,
         };
-        let is_wanted = self.quote.is_none_or(|quote| quote == other)
+        let is_wanted = pool.id().contract().is_some()
+            && self.quote.is_none_or(|quote| quote == other)
             && self.pool.is_none_or(|address| pool.id() == address.into());
         is_wanted.then_some((pool, first, other))
     }

@@ -95,7 +95,7 @@ enum Risk {
 /// Sandwich attack on one pool.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SandwichFound {
-    /// Address of the attacked pool.
+    /// Address of the attacked pool; in V4 the hash of its key.
     pool: String,
     /// Symbol of the token that the attacker pays and gains.
     token: String,

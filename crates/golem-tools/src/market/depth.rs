@@ -25,11 +25,13 @@ pub(crate) struct PoolDepth {
     pub(crate) quote: U256,
 }
 
-/// Computes the depth of a pool, seen from its base; `None` if the pool's state is impossible.
+/// Computes the depth of a V2 or V3 pool, seen from its base; `None` if the pool's state is impossible, and for V4 pools,
+/// whose logs are not read either.
 pub(crate) fn depth(pool: &Pool, base_is_token0: bool) -> Option<PoolDepth> {
     match pool {
         Pool::V2(pool) => of_pair(pool, base_is_token0),
         Pool::V3(pool) => of_ticks(pool.state(), base_is_token0),
+        Pool::V4(_) => None,
     }
 }
 

@@ -89,6 +89,8 @@ pub(crate) fn query(sources: &[SwapSource]) -> LogQuery {
     let events = sources.iter().flat_map(|source| match source.version {
         ProtocolVersion::V2 => vec![UniswapV2Pair::Sync::SIGNATURE_HASH, UniswapV2Pair::Swap::SIGNATURE_HASH],
         ProtocolVersion::V3 => vec![UniswapV3Pool::Swap::SIGNATURE_HASH],
+        // No source has one: it has no contract.
+        ProtocolVersion::V4 => Vec::new(),
     });
     let events: BTreeSet<B256> = events.collect();
     LogQuery { addresses: sources.iter().map(|source| source.pool).collect(), events: events.into_iter().collect() }
@@ -140,6 +142,7 @@ pub(crate) fn decode(
                 let amounts = [event.amount0, event.amount1].map(I256::unsigned_abs);
                 swaps.push(source.swap(log, price, amounts));
             }
+            ProtocolVersion::V4 => return Err(invalid()),
         }
     }
     Ok(swaps)

@@ -27,8 +27,9 @@ use golem_protocols::uniswap::quote::{ApprovalQuery, SourceApproval};
 pub static TOOL_DEF: ToolDef = ToolDef::read::<CheckAllowance>();
 
 /// Universal Routers that spend through Permit2, preferred first.
-const ROUTERS: [KnownContract; 4] = [
+const ROUTERS: [KnownContract; 5] = [
     KnownContract::UniversalRouter,
+    KnownContract::UniversalRouterV210,
     KnownContract::UniversalRouterV211,
     KnownContract::UniversalRouterV212,
     KnownContract::UniversalRouterV220,

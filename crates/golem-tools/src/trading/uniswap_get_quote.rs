@@ -97,7 +97,7 @@ pub struct Output {
 /// Pool on the route.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RouteHop {
-    /// Address of the pool.
+    /// Address of the pool; in V4 the hash of its key.
     pool: String,
     /// Symbol of the input token.
     token_in: String,
@@ -105,7 +105,7 @@ struct RouteHop {
     token_out: String,
     /// Pool fee in hundredths of a basis point: 3000 is 0.3 %.
     fee_tier: u32,
-    /// Uniswap version: `V2` or `V3`.
+    /// Uniswap version: `V2`, `V3` or `V4`.
     version: String,
     /// Number of the split's leg, counted from 1.
     leg: usize,

@@ -211,6 +211,7 @@ fn of_every_book_only_roles_that_take_tokens_get_an_allowance() {
     let takes = [
         "permit2",
         "universalRouter",
+        "universalRouterV2_1_0",
         "universalRouterV2_1_1",
         "universalRouterV2_1_2",
         "universalRouterV2_2_0",

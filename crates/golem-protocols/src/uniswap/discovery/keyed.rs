@@ -36,6 +36,18 @@ impl V4Contracts {
     }
 }
 
+/// Returns the keys of the usual pools between two currencies, in their order, without hooks. The zero address is the
+/// native token.
+pub fn keys_of(currency0: Address, currency1: Address) -> impl Iterator<Item = PoolKey> {
+    FEE_TIERS.into_iter().map(move |(fee, spacing)| PoolKey {
+        currency0,
+        currency1,
+        fee: U24::from(fee),
+        tickSpacing: I24::try_from(spacing).unwrap_or_default(),
+        hooks: Address::ZERO,
+    })
+}
+
 /// V4 pools at one block.
 #[derive(Debug, Clone, Default)]
 pub struct KeyedPools {
@@ -55,15 +67,7 @@ impl PoolReader {
             std::iter::once(token).chain(native)
         };
         let pairs = sides(a).flat_map(|a| sides(b).map(move |b| sort_tokens(a, b)));
-        let keys = pairs.flat_map(|(currency0, currency1)| {
-            FEE_TIERS.into_iter().map(move |(fee, spacing)| PoolKey {
-                currency0,
-                currency1,
-                fee: U24::from(fee),
-                tickSpacing: I24::try_from(spacing).unwrap_or_default(),
-                hooks: Address::ZERO,
-            })
-        });
+        let keys = pairs.flat_map(|(currency0, currency1)| keys_of(currency0, currency1));
         keys.filter(|key| key_fault(key).is_none()).collect()
     }
 

@@ -1,5 +1,5 @@
 //! Commands of the Universal Router. Their inputs are ABI-encoded tuples; only a V3 path within them is packed, and
-//! reversed for an exact output.
+//! reversed for an exact output. The input of V4_SWAP is a program of actions (see `v4_swap`).
 //!
 //! Formats: <https://github.com/Uniswap/universal-router>, `contracts/base/Dispatcher.sol`.
 
@@ -7,6 +7,7 @@ use alloy::primitives::{Address, Bytes, U256, hex};
 use alloy::sol_types::SolValue;
 
 use super::RouterVersion;
+use super::v4_swap::{self, V4Path};
 use golem_chain::permit2::PermitSingle;
 
 /// Length of a fee in a packed V3 path, in bytes.
@@ -103,6 +104,8 @@ pub enum SwapPath {
     V2(Vec<Address>),
     /// Tokens of a V3 path with the fees between them.
     V3(V3Path),
+    /// Currencies of a V4 path with the pools between them.
+    V4(V4Path),
 }
 
 /// Path through V3 pools, in trading order for exact input and exact output.
@@ -209,6 +212,7 @@ impl RouterCommand {
             Self::Permit2Permit { .. } => 0x0a,
             Self::WrapEth { .. } => 0x0b,
             Self::UnwrapWeth { .. } => 0x0c,
+            Self::Swap(SwapCommand { path: SwapPath::V4(_), .. }) => 0x10,
         }
     }
 
@@ -252,6 +256,7 @@ impl RouterCommand {
             0x0c => <(Address, U256)>::abi_decode_params_validate(input)
                 .ok()
                 .map(|(recipient, amount_min)| Self::UnwrapWeth { recipient, amount_min }),
+            0x10 => v4_swap::decode(input, version).map(Self::Swap),
             _ => return Err(CommandError::Refused { code, name: refused_name(code) }),
         };
         command.ok_or_else(malformed)
@@ -259,23 +264,26 @@ impl RouterCommand {
 }
 
 impl SwapCommand {
-    fn input(&self, version: RouterVersion) -> Vec<u8> {
+    pub(super) fn input(&self, version: RouterVersion) -> Vec<u8> {
         let (amount, bound, exact_output) = match self.exact {
             SwapAmounts::In { amount, out_min } => (amount, out_min, false),
             SwapAmounts::Out { amount, in_max } => (amount, in_max, true),
         };
         let (to, user, prices) = (self.recipient, self.payer_is_user, self.min_hop_prices.clone());
         match (&self.path, version) {
-            (SwapPath::V2(path), RouterVersion::V2_0) => (to, amount, bound, path.clone(), user).abi_encode_params(),
+            (SwapPath::V2(path), RouterVersion::V2_0 | RouterVersion::V2_1_0) => {
+                (to, amount, bound, path.clone(), user).abi_encode_params()
+            }
             (SwapPath::V2(path), RouterVersion::V2_1_1) => {
                 (to, amount, bound, path.clone(), user, prices).abi_encode_params()
             }
-            (SwapPath::V3(path), RouterVersion::V2_0) => {
+            (SwapPath::V3(path), RouterVersion::V2_0 | RouterVersion::V2_1_0) => {
                 (to, amount, bound, path.pack(exact_output), user).abi_encode_params()
             }
             (SwapPath::V3(path), RouterVersion::V2_1_1) => {
                 (to, amount, bound, path.pack(exact_output), user, prices).abi_encode_params()
             }
+            (SwapPath::V4(path), _) => v4_swap::input(self, path, version),
         }
     }
 
@@ -283,7 +291,7 @@ impl SwapCommand {
         let exact_output = code & 1 == 1;
         let v2 = code & 8 == 8;
         let (recipient, amount, bound, path, payer_is_user, min_hop_prices) = match (v2, version) {
-            (true, RouterVersion::V2_0) => {
+            (true, RouterVersion::V2_0 | RouterVersion::V2_1_0) => {
                 type Input = (Address, U256, U256, Vec<Address>, bool);
                 let (to, amount, bound, path, user) = Input::abi_decode_params_validate(input).ok()?;
                 (to, amount, bound, SwapPath::V2(path), user, Vec::new())
@@ -293,7 +301,7 @@ impl SwapCommand {
                 let (to, amount, bound, path, user, prices) = Input::abi_decode_params_validate(input).ok()?;
                 (to, amount, bound, SwapPath::V2(path), user, prices)
             }
-            (false, RouterVersion::V2_0) => {
+            (false, RouterVersion::V2_0 | RouterVersion::V2_1_0) => {
                 type Input = (Address, U256, U256, Bytes, bool);
                 let (to, amount, bound, path, user) = Input::abi_decode_params_validate(input).ok()?;
                 (to, amount, bound, SwapPath::V3(V3Path::unpack(&path, exact_output)?), user, Vec::new())
@@ -322,7 +330,6 @@ fn refused_name(code: u8) -> &'static str {
         0x07 => "PAY_PORTION_FULL_PRECISION",
         0x0d => "PERMIT2_TRANSFER_FROM_BATCH",
         0x0e => "BALANCE_CHECK_ERC20",
-        0x10 => "V4_SWAP",
         0x11 => "V3_POSITION_MANAGER_PERMIT",
         0x12 => "V3_POSITION_MANAGER_CALL",
         0x13 => "V4_INITIALIZE_POOL",

@@ -3,16 +3,18 @@
 //! | file | holds |
 //! |---|---|
 //! | `command` | commands and their inputs, encoded and decoded |
+//! | `v4_swap` | the program of actions of a swap through V4 pools |
 //! | `plan` | a [`Route`](super::routing::Route) as commands |
 //!
-//! Only the commands in [`RouterCommand`] are supported. The contract's other commands (V4, bridges, position managers,
-//! sub-plans, transfers out of Permit2) are rejected by name. The devnet's router is built without their dependencies,
-//! and Bardo does not need them.
+//! Only the commands in [`RouterCommand`] are supported. The contract's other commands (bridges, position managers,
+//! sub-plans, transfers out of Permit2) are rejected by name; Bardo does not need them. Of V4_SWAP, only swaps of
+//! Bardo's own form are accepted, through pools without a hook in swaps.
 //!
 //! Not here: judging a trade (see `safety`), and signing (see `custody`).
 
 mod command;
 mod plan;
+mod v4_swap;
 
 use alloy::primitives::{Address, Bytes, U256, address};
 use alloy::sol_types::{SolCall, SolInterface};
@@ -22,6 +24,7 @@ use golem_chain::network::KnownContract;
 
 pub use command::{CommandError, RouterCommand, SwapAmounts, SwapCommand, SwapPath, V3Path};
 pub use plan::{FeePortion, OutputRecipient, RouterPlanError, RouterTrade, SwapRequest, plan};
+pub use v4_swap::{V4Path, V4Step};
 
 /// Recipient constant for the caller of the router.
 pub const CALLER: Address = address!("0x0000000000000000000000000000000000000001");
@@ -30,12 +33,17 @@ pub const THE_ROUTER: Address = address!("0x000000000000000000000000000000000000
 /// Amount constant for the router's whole balance of a token.
 pub const WHOLE_BALANCE: U256 = U256::from_limbs([0, 0, 0, 1 << 63]);
 
-/// Input encoding of a router's V2 and V3 swaps.
+/// Input encoding of a router's swaps. The address book's role names it; it is never inferred from a call, because some
+/// inputs of one encoding are valid in another one with another meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RouterVersion {
-    /// Encoding of routers 2.0 and 2.1.0.
+    /// Encoding of router 2.0.
     V2_0,
-    /// Encoding of routers from 2.1.1 on: swap inputs end in `uint256[] minHopPriceX36`, empty for no bound per hop.
+    /// Encoding of router 2.1.0: that of 2.0, except that V4 paths are followed by `uint256[] maxHopSlippage`, which is
+    /// always empty here.
+    V2_1_0,
+    /// Encoding of routers from 2.1.1 on: V2 and V3 inputs end in `uint256[] minHopPriceX36`, and V4 paths are followed
+    /// by it; empty for no bound per hop.
     V2_1_1,
 }
 
@@ -44,6 +52,7 @@ impl RouterVersion {
     pub const fn of(contract: KnownContract) -> Option<Self> {
         match contract {
             KnownContract::UniversalRouter => Some(Self::V2_0),
+            KnownContract::UniversalRouterV210 => Some(Self::V2_1_0),
             KnownContract::UniversalRouterV211
             | KnownContract::UniversalRouterV212
             | KnownContract::UniversalRouterV220 => Some(Self::V2_1_1),
@@ -51,10 +60,10 @@ impl RouterVersion {
         }
     }
 
-    /// Returns the version name that services use for this encoding.
+    /// Returns the version name that services use for this encoding of V2 and V3 swaps. They have none for 2.1.0.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::V2_0 => "2.0",
+            Self::V2_0 | Self::V2_1_0 => "2.0",
             Self::V2_1_1 => "2.1.1",
         }
     }

@@ -2,11 +2,15 @@
 //!
 //! The plan prevents silent losses: the router's final balance is swept to the recipient, every path has a bound, and
 //! native tokens that were sent but not spent are returned.
+//!
+//! V4 pools may trade the native token itself, for which routes have the wrapped one. The router wraps and unwraps
+//! between the parts of a path, and before and after it.
 
 use alloy::primitives::{Address, U256};
 
 use super::{
-    CALLER, RouterCommand, RouterExecution, SwapAmounts, SwapCommand, SwapPath, THE_ROUTER, V3Path, WHOLE_BALANCE,
+    CALLER, RouterCommand, RouterExecution, SwapAmounts, SwapCommand, SwapPath, THE_ROUTER, V3Path, V4Path, V4Step,
+    WHOLE_BALANCE,
 };
 use crate::uniswap::pool::{FixedAmount, ProtocolVersion as PoolVersion};
 use crate::uniswap::pool_id::PoolId;
@@ -79,9 +83,12 @@ pub enum RouterPlanError {
     /// Path without pools.
     #[error("the route has a path without pools")]
     Empty,
-    /// Exact output over pools of two versions.
-    #[error("a path through V2 and V3 pools cannot have an exact output: use an exact input")]
+    /// Exact output over pools of two versions, or over pools of the native token and of its wrapped token.
+    #[error("a path through pools of several versions cannot have an exact output: use an exact input")]
     MixedExactOutput,
+    /// First pool that takes the native token, although the wrapped token is paid.
+    #[error("the route begins with a pool of the native token, but its wrapped token is paid")]
+    UnpaidNative,
     /// Recipient address with a special meaning for the router.
     #[error(
         "{0} cannot be a recipient: the router gives this address a special meaning, or tokens sent to it are \
@@ -99,8 +106,8 @@ pub enum RouterPlanError {
         /// Input token of the route.
         paid: Address,
     },
-    /// Amount that overflows with slippage.
-    #[error("with slippage the amount is above 2^256 - 1")]
+    /// Amount that overflows with slippage: 256 bits, and 128 bits in V4.
+    #[error("with slippage the amount is too large for the router")]
     TooLarge,
 }
 
@@ -131,8 +138,24 @@ pub fn plan(request: &SwapRequest<'_>) -> Result<RouterTrade, RouterPlanError> {
     }
     let exact_output = matches!(route.exact, FixedAmount::Out(_));
     let amount_in_max = if exact_output { at_most(route.amount_in, slippage)? } else { route.amount_in };
+    let begins_native = |leg: &RouteLeg| leg.hops.first().is_some_and(|hop| hop.currencies().0.is_zero());
+    let ends_native = |leg: &RouteLeg| leg.hops.last().is_some_and(|hop| hop.currencies().1.is_zero());
+    let spends_coin = route.legs.iter().any(begins_native);
+    if spends_coin && !request.native_in {
+        return Err(RouterPlanError::UnpaidNative);
+    }
     if request.native_in {
-        commands.push(RouterCommand::WrapEth { recipient: THE_ROUTER, amount: amount_in_max });
+        let mut wrapped = amount_in_max;
+        if spends_coin {
+            wrapped = U256::ZERO;
+            for leg in route.legs.iter().filter(|leg| !begins_native(leg)) {
+                let paid = if exact_output { at_most(leg.amount_in, slippage)? } else { leg.amount_in };
+                wrapped = wrapped.saturating_add(paid);
+            }
+        }
+        if !wrapped.is_zero() {
+            commands.push(RouterCommand::WrapEth { recipient: THE_ROUTER, amount: wrapped });
+        }
     }
     // The router's V2 exact output bounds the input, not the received amount. The output therefore goes through the
     // router, where the sweep bounds it.
@@ -140,7 +163,9 @@ pub fn plan(request: &SwapRequest<'_>) -> Result<RouterTrade, RouterPlanError> {
         exact_output && route.legs.iter().flat_map(|leg| &leg.hops).any(|hop| hop.version == PoolVersion::V2);
     let together_from = if request.one_bound { 2 } else { BOUND_TOGETHER_FROM };
     let bounded_together = !exact_output && route.legs.len() >= together_from;
-    let through_router = bounded_together || request.native_out || request.portion.is_some() || v2_exact_output;
+    // An output in the other form than the requested one must be wrapped or unwrapped by the router.
+    let converted = route.legs.iter().any(|leg| ends_native(leg) != request.native_out);
+    let through_router = bounded_together || converted || request.portion.is_some() || v2_exact_output;
     let mut bounded_by_leg = U256::ZERO;
     for leg in &route.legs {
         let exact = if exact_output {
@@ -158,21 +183,34 @@ pub fn plan(request: &SwapRequest<'_>) -> Result<RouterTrade, RouterPlanError> {
     let amount_out_min = if exact_output || through_router { quoted } else { bounded_by_leg };
     if through_router {
         let mut least = quoted;
+        let gives_coin = route.legs.iter().any(ends_native);
+        // Legs that give the native token, and those that give its wrapped token, come together in the requested form.
+        if gives_coin && !request.native_out {
+            commands.push(RouterCommand::WrapEth { recipient: THE_ROUTER, amount: WHOLE_BALANCE });
+        } else if gives_coin && converted {
+            commands.push(RouterCommand::UnwrapWeth { recipient: THE_ROUTER, amount_min: U256::ZERO });
+        }
+        let in_coin = gives_coin && request.native_out;
+        let token = if in_coin { Address::ZERO } else { route.token_out };
         if let Some(FeePortion { recipient, share }) = request.portion {
             let bips = U256::from(share.get());
-            commands.push(RouterCommand::PayPortion { token: route.token_out, recipient, bips });
+            commands.push(RouterCommand::PayPortion { token, recipient, bips });
             if exact_output {
                 least = least.saturating_sub(share.of(least, bardo_base::units::Rounding::Down));
             }
         }
-        commands.push(if request.native_out {
+        commands.push(if request.native_out && !in_coin {
             RouterCommand::UnwrapWeth { recipient, amount_min: least }
         } else {
-            RouterCommand::Sweep { token: route.token_out, recipient, amount_min: least }
+            RouterCommand::Sweep { token, recipient, amount_min: least }
         });
     }
-    if exact_output && request.native_in {
+    if exact_output && request.native_in && !route.legs.iter().all(begins_native) {
         commands.push(RouterCommand::UnwrapWeth { recipient, amount_min: U256::ZERO });
+    }
+    if spends_coin {
+        // A V4 swap takes only what it used, which is less than the bound, or than the amount where liquidity ends.
+        commands.push(RouterCommand::Sweep { token: Address::ZERO, recipient, amount_min: U256::ZERO });
     }
     Ok(RouterTrade {
         execution: RouterExecution { commands, deadline: request.deadline },
@@ -186,7 +224,8 @@ fn at_most(amount: U256, slippage: BasisPoints) -> Result<U256, RouterPlanError>
     slippage.maximum_in(amount).map_err(|_| RouterPlanError::TooLarge)
 }
 
-/// Adds the commands of one leg: one for each run of pools of the same version.
+/// Adds the commands of one leg: one for each run of pools of the same version that pass on one currency, with the
+/// wrapping between them.
 fn path_commands(
     leg: &RouteLeg,
     exact: SwapAmounts,
@@ -194,7 +233,8 @@ fn path_commands(
     payer_is_user: bool,
     commands: &mut Vec<RouterCommand>,
 ) -> Result<(), RouterPlanError> {
-    let sections: Vec<&[Hop]> = leg.hops.chunk_by(|a, b| a.version == b.version).collect();
+    let joined = |a: &Hop, b: &Hop| a.version == b.version && a.currencies().1 == b.currencies().0;
+    let sections: Vec<&[Hop]> = leg.hops.chunk_by(joined).collect();
     let last = sections.len().checked_sub(1).ok_or(RouterPlanError::Empty)?;
     for (at, section) in sections.iter().enumerate() {
         let exact = match exact {
@@ -205,22 +245,48 @@ fn path_commands(
                 out_min: if at == last { out_min } else { U256::ZERO },
             },
         };
-        // A pair can receive the previous swap's output directly; a V3 pool takes it from the router.
+        let gives = section.last().ok_or(RouterPlanError::Empty)?.currencies().1;
         let next = sections.get(at + 1).and_then(|next| next.first());
+        // A pair can receive the previous swap's output directly; another pool takes it from the router.
         let to = match next {
             None => recipient,
-            Some(Hop { version: PoolVersion::V2, pool: PoolId::Contract(pair), .. }) => *pair,
-            Some(_) => THE_ROUTER,
+            Some(hop) => match (hop.version, hop.pool) {
+                (PoolVersion::V2, PoolId::Contract(pair)) if gives == hop.token_in => pair,
+                _ => THE_ROUTER,
+            },
         };
+        let path = path(section).ok_or(RouterPlanError::Empty)?;
+        if matches!(path, SwapPath::V4(_)) && !fits_v4(exact) {
+            return Err(RouterPlanError::TooLarge);
+        }
         commands.push(RouterCommand::Swap(SwapCommand {
-            path: path(section).ok_or(RouterPlanError::Empty)?,
+            path,
             exact,
             recipient: to,
             payer_is_user: payer_is_user && at == 0,
             min_hop_prices: Vec::new(),
         }));
+        match next.map(|hop| (gives.is_zero(), hop.currencies().0.is_zero())) {
+            Some((true, false)) => {
+                commands.push(RouterCommand::WrapEth { recipient: THE_ROUTER, amount: WHOLE_BALANCE });
+            }
+            Some((false, true)) => {
+                commands.push(RouterCommand::UnwrapWeth { recipient: THE_ROUTER, amount_min: U256::ZERO });
+            }
+            Some((true, true) | (false, false)) | None => {}
+        }
     }
     Ok(())
+}
+
+/// Returns true if a V4 swap can have these amounts, which are of 128 bits there.
+fn fits_v4(exact: SwapAmounts) -> bool {
+    let (amount, bound) = match exact {
+        SwapAmounts::In { amount, out_min } => (amount, out_min),
+        SwapAmounts::Out { amount, in_max } => (amount, in_max),
+    };
+    let most = U256::from(u128::MAX);
+    (amount <= most || amount == WHOLE_BALANCE) && bound <= most
 }
 
 fn path(hops: &[Hop]) -> Option<SwapPath> {
@@ -231,6 +297,18 @@ fn path(hops: &[Hop]) -> Option<SwapPath> {
         }
         PoolVersion::V3 => {
             SwapPath::V3(V3Path::new(first.token_in, hops.iter().map(|hop| (hop.fee, hop.token_out)).collect())?)
+        }
+        PoolVersion::V4 => {
+            let step = |hop: &Hop| {
+                let key = hop.key.as_ref()?;
+                Some(V4Step {
+                    fee: key.fee,
+                    tick_spacing: key.tickSpacing,
+                    hooks: key.hooks,
+                    currency_out: hop.currencies().1,
+                })
+            };
+            SwapPath::V4(V4Path::new(first.currencies().0, hops.iter().map(step).collect::<Option<_>>()?)?)
         }
     })
 }

@@ -22,6 +22,7 @@ fn hop(version: PoolVersion, token_in: Address, token_out: Address) -> Hop {
     Hop {
         pool: Address::repeat_byte(if version == PoolVersion::V2 { 0x02 } else { 0x03 }).into(),
         version,
+        key: None,
         fee: 500,
         token_in,
         token_out,
@@ -174,7 +175,7 @@ fn the_permit_signature_is_at_its_reported_offset() {
         ..request(&there)
     };
     let mut execution = plan(&with(permit(A), &signature)).unwrap().execution;
-    for version in [RouterVersion::V2_0, RouterVersion::V2_1_1] {
+    for version in [RouterVersion::V2_0, RouterVersion::V2_1_0, RouterVersion::V2_1_1] {
         for deadline in [Some(number(7)), None] {
             execution.deadline = deadline;
             for extra in 0..3 {
@@ -213,9 +214,12 @@ fn calldata_that_is_not_ours_is_refused() {
         };
         RouterExecution::decode(&call.abi_encode(), RouterVersion::V2_0)
     };
-    for (code, name) in
-        [(0x10, "V4_SWAP"), (0x21, "EXECUTE_SUB_PLAN"), (0x02, "PERMIT2_TRANSFER_FROM"), (0x40, "ACROSS_V4_DEPOSIT_V3")]
-    {
+    for (code, name) in [
+        (0x11, "V3_POSITION_MANAGER_PERMIT"),
+        (0x21, "EXECUTE_SUB_PLAN"),
+        (0x02, "PERMIT2_TRANSFER_FROM"),
+        (0x40, "ACROSS_V4_DEPOSIT_V3"),
+    ] {
         let refused = RouterDecodeError::Command { index: 0, error: CommandError::Refused { code, name } };
         assert_eq!(with_code(code), Err(refused));
     }

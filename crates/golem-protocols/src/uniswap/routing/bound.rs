@@ -84,7 +84,7 @@ pub(super) type PoolRates = Option<[Rate; 2]>;
 
 /// Computes the bounds of a pool in one direction.
 pub(super) fn pool_rates(pool: &Pool, zero_for_one: bool) -> PoolRates {
-    let kept = Ratio::of(U256::from(FEE_WHOLE.checked_sub(pool.fee())?), U256::from(FEE_WHOLE))?;
+    let kept = Ratio::of(U256::from(FEE_WHOLE.checked_sub(pool.swap_fee(zero_for_one))?), U256::from(FEE_WHOLE))?;
     let price = pool.mid_price(zero_for_one)?.times(&kept);
     let (numerator, denominator) = (price.numerator().magnitude(), price.denominator());
     Some([Rate::of(numerator, denominator, true)?, Rate::of(denominator, numerator, false)?])

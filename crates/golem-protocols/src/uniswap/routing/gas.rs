@@ -15,6 +15,8 @@ pub struct GasModel {
     pub leg: u64,
     /// Cost per V3 pool, including transfers.
     pub v3_hop: u64,
+    /// Cost per V4 pool, including transfers.
+    pub v4_hop: u64,
     /// Cost per initialized tick crossed.
     pub v3_tick: u64,
     /// Cost per V2 pair, including transfers.
@@ -26,7 +28,7 @@ impl Default for GasModel {
     /// that holds both tokens (`tests/sandbox/execution.rs`). The mean error is one seventh. Most of a crossed tick's
     /// cost is the first write to a storage slot, and much of a V2 pair's cost is its price accumulators.
     fn default() -> Self {
-        Self { transaction: 36_000, leg: 2_000, v3_hop: 52_000, v3_tick: 67_000, v2_hop: 104_000 }
+        Self { transaction: 36_000, leg: 2_000, v3_hop: 52_000, v4_hop: 68_000, v3_tick: 67_000, v2_hop: 104_000 }
     }
 }
 
@@ -36,6 +38,7 @@ impl GasModel {
         match version {
             ProtocolVersion::V2 => self.v2_hop,
             ProtocolVersion::V3 => self.v3_hop.saturating_add(self.v3_tick.saturating_mul(u64::from(ticks_crossed))),
+            ProtocolVersion::V4 => self.v4_hop.saturating_add(self.v3_tick.saturating_mul(u64::from(ticks_crossed))),
         }
     }
 }

@@ -23,6 +23,7 @@ use self::search::PathSearch;
 use super::pool::{FixedAmount, ProtocolVersion};
 use super::pool_id::PoolId;
 use super::ratio::Ratio;
+use bardo_abi::uniswap_v4::PoolKey;
 
 /// Number of promising paths that are always quoted, as candidates for a split, even after the best one is found.
 const PROMISING: usize = 24;
@@ -43,8 +44,13 @@ pub struct RouteRequest {
     pub max_hops: usize,
     /// Maximum number of paths to split over; 1 disables splits.
     pub max_legs: usize,
-    /// True if one path may contain both V2 and V3 pools.
+    /// True if one path may contain pools of several versions.
     pub mixed_paths: bool,
+    /// True if paths may contain V4 pools, which only the Universal Router reaches.
+    pub v4: bool,
+    /// True if the input is the native token itself, which `token_in` stands for. Only then can a path begin with a pool
+    /// of the native token: the router cannot unwrap what it only takes for a swap.
+    pub pays_native: bool,
     /// Price of gas in the token that is not fixed. Without it, gas only breaks ties.
     pub gas: Option<GasCost>,
     /// Gas model of a swap's parts.
@@ -52,7 +58,7 @@ pub struct RouteRequest {
 }
 
 impl RouteRequest {
-    /// Creates a request with three hops and four legs. Paths may mix versions for an exact input only. For an exact
+    /// Creates a request with three hops and four legs, without V4 pools. Paths may mix versions for an exact input only. For an exact
     /// output, the first hop of another version buys a fixed amount for the next one. Any price movement before
     /// execution then makes the path fail or leaves a remainder.
     pub fn new(token_in: Address, token_out: Address, exact: FixedAmount) -> Self {
@@ -63,6 +69,8 @@ impl RouteRequest {
             max_hops: MAX_HOPS,
             max_legs: 4,
             mixed_paths: matches!(exact, FixedAmount::In(_)),
+            v4: false,
+            pays_native: false,
             gas: None,
             gas_model: GasModel::default(),
         }
@@ -76,7 +84,9 @@ pub struct Hop {
     pub pool: PoolId,
     /// Protocol version of the pool.
     pub version: ProtocolVersion,
-    /// Fee in hundredths of a basis point.
+    /// Key of a V4 pool.
+    pub key: Option<PoolKey>,
+    /// Fee in hundredths of a basis point, in a V4 pool with the protocol's fee.
     pub fee: u32,
     /// Token that the pool takes.
     pub token_in: Address,
@@ -88,6 +98,18 @@ pub struct Hop {
     pub amount_out: U256,
     /// Number of initialized ticks crossed.
     pub ticks_crossed: u32,
+}
+
+impl Hop {
+    /// Returns the currencies that the pool itself takes and gives: the zero address where it trades the native token for
+    /// which routes have the wrapped one.
+    pub fn currencies(&self) -> (Address, Address) {
+        match self.key.as_ref().filter(|key| key.currency0.is_zero()) {
+            None => (self.token_in, self.token_out),
+            Some(key) if key.currency1 == self.token_in => (self.token_in, Address::ZERO),
+            Some(_) => (Address::ZERO, self.token_out),
+        }
+    }
 }
 
 /// Path with its part of the amount.
@@ -148,7 +170,7 @@ pub enum RouteError {
     #[error("the amount is above 2^255 - 1 raw units, the maximum of a pool")]
     AmountTooLarge,
     /// No path of pools joins the tokens.
-    #[error("no V2 or V3 pools connect {token_in} to {token_out} within {max_hops} hops")]
+    #[error("no Uniswap pools connect {token_in} to {token_out} within {max_hops} hops")]
     NoRoute {
         /// Address of the input token.
         token_in: Address,
@@ -260,7 +282,8 @@ fn assemble_leg(search: &PathSearch<'_>, path: &PoolPath, share_bps: u32, amount
         hops.push(Hop {
             pool: pool.id(),
             version: pool.version(),
-            fee: pool.fee(),
+            key: pool.key().cloned(),
+            fee: pool.swap_fee(step.zero_for_one),
             token_in,
             token_out,
             amount_in: quote.amount_in,

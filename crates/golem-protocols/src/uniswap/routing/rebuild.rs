@@ -8,6 +8,7 @@ use alloy::primitives::{Address, U256, U512};
 use super::graph::{PathStep, PoolPath, PoolSet};
 use super::search::PathSearch;
 use super::{MAX_HOPS, Route, RouteError, RouteRequest, assemble};
+use crate::uniswap::pool::ProtocolVersion;
 use crate::uniswap::pool_id::PoolId;
 
 /// Maximum number of paths accepted from another source; other routers split over up to seven.
@@ -37,14 +38,17 @@ pub enum RebuildError {
     /// Pool that does not contain the path's token at that point.
     #[error("the pool {0} does not have the token that the path delivers to it")]
     NotAChain(PoolId),
+    /// V4 pool that the request does not allow, or that would have to be paid with the native token.
+    #[error("the pool {0} cannot be reached by this trade")]
+    Unreachable(PoolId),
     /// Path that ends in another token.
     #[error("a path ends in {0}, not in the requested token")]
     OtherToken(Address),
     /// Pool that is used twice: the second swap would get another price than quoted.
     #[error("the pool {0} is used twice")]
     PoolTwice(PoolId),
-    /// Exact output over pools of both versions, which cannot follow price movements.
-    #[error("a path of an exact output mixes V2 and V3 pools")]
+    /// Exact output over pools of several versions, which cannot follow price movements.
+    #[error("a path of an exact output mixes pools of several versions")]
     Mixed,
     /// Parts that do not add up to the amount.
     #[error("the parts of its paths do not add up to the requested amount")]
@@ -108,6 +112,11 @@ fn path_of(
         let zero_for_one = pool.zero_for_one(token).map_err(|_| RebuildError::NotAChain(*id))?;
         let (token0, token1) = pool.tokens();
         token = if zero_for_one { token1 } else { token0 };
+        if (pool.version() == ProtocolVersion::V4 && !request.v4)
+            || (pool.is_native_at(request.token_in) && !request.pays_native)
+        {
+            return Err(RebuildError::Unreachable(*id));
+        }
         versions.insert(pool.version());
         path = path.then(PathStep { pool: at, zero_for_one });
     }

@@ -58,7 +58,8 @@ struct PartialPath {
     rest: Rate,
     /// Exact for the first pool; without ticks for the others.
     gas_units: u64,
-    version: Option<ProtocolVersion>,
+    /// Pool before, on the walk.
+    previous: Option<usize>,
 }
 
 /// Paths found for one amount, best first, and the best rate of all paths for any amount.
@@ -122,7 +123,7 @@ impl<'a> PathSearch<'a> {
     /// Returns an upper bound of the score of any route with two or more legs.
     pub(super) fn split_bound(&self, paths: &FoundPaths) -> I256 {
         let model = &self.request.gas_model;
-        let leg = model.leg.saturating_add(model.v2_hop.min(model.v3_hop));
+        let leg = model.leg.saturating_add(model.v2_hop.min(model.v3_hop).min(model.v4_hop));
         let made = paths.reach.map(|reach| reach.apply(self.request.exact.amount(), self.forwards()));
         made.map_or(I256::MIN, |made| self.score(made, leg.saturating_mul(2)))
     }
@@ -200,7 +201,7 @@ impl<'a> PathSearch<'a> {
             whole,
             rest,
             gas_units,
-            version: None,
+            previous: None,
         }
     }
 
@@ -233,13 +234,14 @@ impl<'a> PathSearch<'a> {
             if beyond > self.max_hops - hops || from.visited.contains(&edge.to) {
                 continue;
             }
-            let Some(version) = self.pools.pool(edge.pool).map(Pool::version) else { continue };
-            if !self.request.mixed_paths && from.version.is_some_and(|before| before != version) {
+            let Some(pool) = self.pools.pool(edge.pool) else { continue };
+            if !self.is_open(pool, from) {
                 continue;
             }
+            let version = pool.version();
             let step = PathStep { pool: edge.pool, zero_for_one: edge.zero_for_one == self.forwards() };
             let path = if self.forwards() { from.path.then(step) } else { from.path.after(step) };
-            let mut next = PartialPath { path, token: edge.to, hops, version: Some(version), ..*from };
+            let mut next = PartialPath { path, token: edge.to, hops, previous: Some(edge.pool), ..*from };
             // A pool without a price cannot swap.
             let Some(rate) = side(self.pools.rates(&step), self.request.exact) else { continue };
             let Some(whole) = from.whole.times(rate, self.forwards()) else { continue };
@@ -262,6 +264,23 @@ impl<'a> PathSearch<'a> {
             }
         }
         ControlFlow::Continue(())
+    }
+
+    /// Returns true if the request allows `pool` as the next one of a walk.
+    fn is_open(&self, pool: &Pool, from: &PartialPath) -> bool {
+        let request = self.request;
+        let unpaid = pool.is_native_at(request.token_in) && !request.pays_native;
+        if (pool.version() == ProtocolVersion::V4 && !request.v4) || unpaid {
+            return false;
+        }
+        let (Some(before), Some(shared)) = (
+            from.previous.and_then(|at| self.pools.pool(at)).filter(|_| !request.mixed_paths),
+            self.pools.tokens().get(from.token),
+        ) else {
+            return true;
+        };
+        // One command has one version, and passes on one currency: the native token or its wrapped token.
+        before.version() == pool.version() && before.is_native_at(*shared) == pool.is_native_at(*shared)
     }
 
     /// Quotes one hop; an output of zero counts as a failure.

@@ -1,11 +1,13 @@
 //! Tests of the router against an independent enumeration, over random sets of pools.
 
 use super::*;
+use crate::uniswap::discovery::keys_of;
 use crate::uniswap::pool::{Pool, PoolQuote};
 use crate::uniswap::ratio::big;
 use crate::uniswap::v2::V2Pool;
 use crate::uniswap::v3::tick_math::sqrt_price_at_tick;
 use crate::uniswap::v3::{ALL_TICKS, Tick, V3Pool, V3State};
+use crate::uniswap::v4::{V4Pool, V4State};
 use num_bigint::BigInt;
 use proptest::prelude::*;
 
@@ -389,4 +391,57 @@ fn a_given_route_is_computed_over_our_pools_or_rejected() {
     // More than the pair holds.
     let all = request(0, 2, FixedAmount::Out(U256::from(1_u64 << 61)), 1);
     assert_eq!(rebuild(&set, &all, &named(&[(&[3], 1 << 61)])), Err(RebuildError::CannotFill));
+}
+
+/// Pool of V4 between a currency and another one; `None` is the native token, for which token 0 stands.
+fn v4(a: Option<u8>, b: u8) -> Pool {
+    let currency = a.map_or(Address::ZERO, token);
+    let key = keys_of(currency, token(b)).find(|key| key.fee.to::<u32>() == 3_000).unwrap();
+    let liquidity = 1u128 << 80;
+    let net = i128::try_from(liquidity).unwrap();
+    let state = V4State {
+        key,
+        wrapped_native: token(0),
+        protocol_fee: 0,
+        lp_fee: 3_000,
+        sqrt_price_x96: sqrt_price_at_tick(0).unwrap(),
+        tick: 0,
+        liquidity,
+        ticks: vec![Tick { index: -60_000, liquidity_net: net }, Tick { index: 60_000, liquidity_net: -net }],
+        known_ticks: ALL_TICKS,
+    };
+    V4Pool::new(state).unwrap().into()
+}
+
+/// V4 pools are used on request only, and pools of the native token are not paid with its wrapped token.
+#[test]
+fn v4_pools_are_used_where_they_can_be_paid() {
+    let set = PoolSet::new([v4(None, 1), v4(Some(1), 2)]);
+    let amount = FixedAmount::In(U256::from(1_000_000));
+    let plain = request(0, 2, amount, 0);
+    assert!(matches!(best_route(&set, &plain), Err(RouteError::NoRoute { .. })));
+    let wrapped = RouteRequest { v4: true, ..plain };
+    assert!(matches!(best_route(&set, &wrapped), Err(RouteError::NoRoute { .. })));
+    let native = RouteRequest { pays_native: true, ..wrapped.clone() };
+    let route = best_route(&set, &native).unwrap();
+    let hops = &route.legs[0].hops;
+    assert_eq!(hops.iter().map(Hop::currencies).collect::<Vec<_>>(), [(Address::ZERO, token(1)), (token(1), token(2))]);
+    assert_eq!((hops[0].token_in, hops[0].version), (token(0), ProtocolVersion::V4));
+    // In the middle and at the end of a path, the router converts.
+    let back = RouteRequest { v4: true, ..request(2, 0, amount, 0) };
+    assert_eq!(best_route(&set, &back).unwrap().legs[0].hops[1].currencies(), (token(1), Address::ZERO));
+    // A path of an exact output passes on one currency: here the native token comes in, and its wrapped token goes on.
+    let through = PoolSet::new([v4(None, 1), v4(Some(0), 2)]);
+    let buy = RouteRequest { v4: true, ..request(1, 2, FixedAmount::Out(U256::from(1_000)), 0) };
+    assert!(matches!(best_route(&through, &buy), Err(RouteError::NoRoute { .. })));
+    assert!(best_route(&through, &RouteRequest { exact: amount, mixed_paths: true, ..buy }).is_ok());
+    // A named route is held to the same, beside a pair that makes a route possible.
+    let set = PoolSet::new([v4(None, 1), v4(Some(1), 2), v2(5, 0, 2, 1_000_000)]);
+    let pools = set.between(token(0), token(1)).chain(set.between(token(1), token(2))).map(|(pool, _)| pool.id());
+    let named = [NamedPath { pools: pools.collect(), amount: amount.amount() }];
+    assert_eq!(named[0].pools.len(), 2);
+    assert_eq!(rebuild(&set, &wrapped, &named), Err(RebuildError::Unreachable(named[0].pools[0])));
+    let without = RouteRequest { v4: false, pays_native: true, ..wrapped };
+    assert_eq!(rebuild(&set, &without, &named), Err(RebuildError::Unreachable(named[0].pools[0])));
+    assert!(rebuild(&set, &native, &named).is_ok());
 }
