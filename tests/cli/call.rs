@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::devnet::Running;
 use crate::fixture::Fixture;
 use crate::{bardo, run};
 
@@ -100,6 +101,28 @@ impl Fixture {
         }
         self.reads("uniswap_get_quote", &params.to_string())
     }
+}
+
+/// The native token's own V4 pool and the V3 pool of its wrapped token have the same fee. With this seed, both are best.
+#[test]
+fn a_swap_through_v4_is_quoted_and_executed() {
+    let mut fixture = Fixture::on(Running::start("0", 1));
+    fixture.under("");
+    let asked = json!({"token_in": "ETH", "token_out": "UNI", "amount": "0.5", "chain": "ethereum"});
+    let quote = fixture.data("uniswap_get_quote", asked.clone());
+    let hops = quote["route"].as_array().unwrap();
+    let v4 = hops.iter().find(|hop| hop["version"] == "V4").unwrap_or_else(|| panic!("{quote}"));
+    let swap = fixture.swap(json!({"token_out": "UNI", "amount": "0.5"}), &["--approve", "always"]);
+    assert_eq!((&swap.0["status"], swap.1), (&json!("success"), 0), "{}", swap.0);
+    let data = &swap.0["data"];
+    assert_eq!((&data["amount_out"], &data["slippage_actual_bps"]), (&quote["amount_out"], &json!(0)));
+    // By the receipt, the pool manager swapped in the pool that the quote names (v4-core, `Swap(PoolId indexed id, …)`).
+    let receipt = fixture.ask("eth_getTransactionReceipt", json!([data["tx_hash"]]));
+    let manager = fixture.contract("v4PoolManager").to_lowercase();
+    let logs = receipt["logs"].as_array().unwrap().iter();
+    let pools: Vec<&Value> =
+        logs.filter(|log| log["address"] == manager.as_str()).map(|log| &log["topics"][1]).collect();
+    assert_eq!(pools, [&v4["pool"]]);
 }
 
 #[test]

@@ -24,7 +24,10 @@ pub struct Fixture {
 
 impl Fixture {
     pub fn new() -> Self {
-        let devnet = start();
+        Self::on(start())
+    }
+
+    pub fn on(devnet: Running) -> Self {
         let given = format!("ethereum={}", devnet.url(0));
         Self { devnet, home: tempfile::tempdir().unwrap(), given }
     }

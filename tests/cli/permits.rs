@@ -88,7 +88,8 @@ fn an_action_that_the_policy_contract_would_reject_is_refused_first() {
     let feed = |pair: &str| at(fixture.devnet.described["chains"][0]["feeds"][pair]["address"].as_str().unwrap());
     let cage = at(fixture.contract("policyCage"));
     // `execute(bytes,bytes[],uint256)` of the router, from its published interface.
-    let execute = CallRule { target: at(fixture.contract("universalRouterV2_1_0")), selector: FixedBytes(hex!("3593564c")) };
+    let execute =
+        CallRule { target: at(fixture.contract("universalRouterV2_1_0")), selector: FixedBytes(hex!("3593564c")) };
     let configure = |calls: Vec<CallRule>, most: u128| {
         let asset = |token, feed, exit, most| AssetRule {
             token,

@@ -42,7 +42,8 @@ fn inside(world: &TestHarness) -> PlanLeg {
 /// Buys this amount of WETH for at most `most` raw USDC: an allowance, the swap, and the revocation of both allowances.
 async fn exactly(world: &TestHarness, out: U256, most: u64) -> Proposal {
     let like = world.swap(most).await;
-    let (router, permit2) = (world.contract(KnownContract::UniversalRouterV210), world.contract(KnownContract::Permit2));
+    let (router, permit2) =
+        (world.contract(KnownContract::UniversalRouterV210), world.contract(KnownContract::Permit2));
     let (from, to, in_max) = (world.contract_of(&world.usdc), world.contract_of(&world.weth), U256::from(most));
     let made = like.trade.clone().unwrap();
     let TypedMessage::Permit2Allowance { permit, .. } = &like.legs[1].slots[0].message else { panic!("{like:#?}") };

@@ -876,7 +876,8 @@ impl TestHarness {
         let expected = self.quote(amount).await - U256::from(1_000) * (parts - U256::from(1));
         let slippage = BasisPoints::new(50).unwrap();
         let least = slippage.minimum_out(expected).div_ceil(parts) * parts;
-        let (router, permit2) = (self.contract(KnownContract::UniversalRouterV210), self.contract(KnownContract::Permit2));
+        let (router, permit2) =
+            (self.contract(KnownContract::UniversalRouterV210), self.contract(KnownContract::Permit2));
         let (from, to) = (self.contract_of(&self.usdc), self.contract_of(&self.weth));
         let now = self.clock.now_millis();
         // The shared chain is ahead of the system clock by a second for each block of one second.

@@ -241,6 +241,9 @@ fn cases() -> Vec<Case> {
     let (usdt, uni) = (Some(SandboxToken::Usdt), Some(SandboxToken::Uni));
     let (usdc, weth, link) = (Some(SandboxToken::Usdc), Some(SandboxToken::Weth), Some(SandboxToken::Link));
     vec![
+        // The large ones first: they use up the V4 pools.
+        case("V4 split out", None, usdc, FixedAmount::Out(units(200_000, 6)), v4, 2, v4_split),
+        case("V4 split in", None, usdc, FixedAmount::In(units(100, 18)), v4, 2, v4_split),
         case("V2 in", usdc, weth, FixedAmount::In(units(100, 6)), v2, 1, is_v2),
         case("V2 out", usdc, weth, FixedAmount::Out(units(1, 16)), v2, 1, is_v2),
         case("V3 in", weth, usdc, FixedAmount::In(units(1, 17)), v3, 1, is_v3),
@@ -265,8 +268,6 @@ fn cases() -> Vec<Case> {
         case("V4 coin out, exact", usdc, None, FixedAmount::Out(units(1, 16)), v4, 1, is_v4),
         case("V4 wrapped out", usdc, weth, FixedAmount::In(units(75, 6)), v4, 1, is_v4),
         case("V4 wrapped in", weth, usdc, FixedAmount::In(units(1, 16)), v4, 1, is_v4),
-        case("V4 split in", None, usdc, FixedAmount::In(units(300, 18)), v4, 2, v4_split),
-        case("V4 split out", None, usdc, FixedAmount::Out(units(300_000, 6)), v4, 2, v4_split),
         case("V4 split to coin", usdc, None, FixedAmount::In(units(1_000, 6)), v4, 2, |_| true),
         case("mixed, V4 to V2", usdc, link, FixedAmount::In(units(100, 6)), v4_then_v2, 1, to_v2),
         case("mixed, V2 to V4", usdc, uni, FixedAmount::In(units(100, 6)), v2_then_v4, 1, from_v2),

@@ -29,11 +29,8 @@ fn v4_swaps_are_encoded_like_those_of_the_v4_sdk() {
         let (exact_output, payer_is_user): (bool, bool) = (random.random(), random.random());
         let recipient = Address::from(random.random::<[u8; 20]>());
         // The SDK has left out 2.1.0, whose fields are those of 2.1.1.
-        let (version, name) = [
-            (RouterVersion::V2_0, "2.0"),
-            (RouterVersion::V2_1_0, "2.1.1"),
-            (RouterVersion::V2_1_1, "2.1.1"),
-        ][at % 3];
+        let (version, name) =
+            [(RouterVersion::V2_0, "2.0"), (RouterVersion::V2_1_0, "2.1.1"), (RouterVersion::V2_1_1, "2.1.1")][at % 3];
         let steps = pools.iter().zip(&tokens[1..]).map(|((fee, spacing), token)| V4Step {
             fee: fee.to_string().parse().unwrap(),
             tick_spacing: spacing.to_string().parse().unwrap(),

@@ -110,7 +110,7 @@ pub fn quote_answer(split: bool, impact: f64) -> (Value, Value) {
     let hop = |from: &str, to: &str, fee: u32, version: &str, leg: u32, share: u32| json!({"pool": Address::repeat_byte(9), "token_in": from, "token_out": to, "fee_tier": fee, "version": version, "leg": leg, "share_bps": share});
     let route = if split {
         json!([
-            hop("WETH", "UNI", 3000, "V3", 1, 5500),
+            hop("WETH", "UNI", 3000, "V4", 1, 5500),
             hop("WETH", "USDC", 100, "V3", 2, 4500),
             hop("USDC", "UNI", 3000, "V2", 2, 4500),
         ])

@@ -215,9 +215,7 @@ async fn market(
     let head = BlockPoint { number: snapshot.block_number, hash: snapshot.block_hash, time: snapshot.timestamp };
     for (quote, contract) in candidates.iter().zip(contracts) {
         // Swaps of V4 pools are not read: they have no contract of their own.
-        let named = |found: &Pool| {
-            found.id().contract().is_some() && pool.is_none_or(|pool| found.id() == pool.into())
-        };
+        let named = |found: &Pool| found.id().contract().is_some() && pool.is_none_or(|pool| found.id() == pool.into());
         let pools = snapshot.pools.between(own, contract).filter(|(pool, _)| named(pool));
         let deepest = pools.max_by_key(|(pool, is_token0)| (comparable(pool, *is_token0), pool.id()));
         if let Some((pool, is_token0)) = deepest

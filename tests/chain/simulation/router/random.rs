@@ -69,7 +69,7 @@ async fn random_swaps_over_all_versions_pay_and_receive_what_was_quoted() {
     ];
     let mut random = ChaCha8Rng::seed_from_u64(26);
     let (mut nonces, mut seen) = (BTreeMap::<Address, u64>::new(), Seen::default());
-    for draw in 0..90 {
+    for draw in 0..60 {
         let [from, to] = [random.random_range(0..kinds.len()), random.random_range(0..kinds.len())];
         let wrapped = |at: usize| floor.token(kinds[at].unwrap_or(SandboxToken::Weth));
         let held = floor.balance(kinds[from].map(|token| floor.token(token)), trader).await;
@@ -83,17 +83,19 @@ async fn random_swaps_over_all_versions_pay_and_receive_what_was_quoted() {
         (asked.v4, asked.pays_native) = (true, kinds[from].is_none());
         asked.max_legs = random.random_range(1..=4);
         let keep = keeps[random.random_range(0..keeps.len())];
-        let Some(mut route) = floor.try_route(&asked, keep).await else { continue };
+        let ends = [asked.token_in, asked.token_out];
+        let found = floor.reader.pools(&ends, BlockId::latest(), TickReach::Whole).await.expect("pools");
+        let kept = PoolSet::new(found.pools.pools().iter().filter(|pool| keep(&floor, pool)).cloned());
+        let Ok(mut route) = best_route(&kept, &asked) else { continue };
         if random.random() {
             asked.exact = FixedAmount::Out(route.amount_out - route.amount_out / U256::from(7));
             asked.mixed_paths = false;
-            let Some(bought) = floor.try_route(&asked, keep).await else { continue };
+            let Ok(bought) = best_route(&kept, &asked) else { continue };
             route = bought;
         }
         let slippage = BasisPoints::new(50).expect("a share");
         let exact_input = matches!(asked.exact, FixedAmount::In(_));
-        let most =
-            if exact_input { route.amount_in } else { slippage.maximum_in(route.amount_in).expect("fits") };
+        let most = if exact_input { route.amount_in } else { slippage.maximum_in(route.amount_in).expect("fits") };
         let permit = kinds[from].map(|_| {
             let nonce = nonces.entry(wrapped(from)).or_default();
             *nonce += 1;
@@ -133,23 +135,20 @@ async fn random_swaps_over_all_versions_pay_and_receive_what_was_quoted() {
             let more = got - route.amount_out;
             assert!(more * U256::from(100_000) <= route.amount_out, "{draw}: {more} more");
         }
-        for token in [Some(asked.token_in), Some(asked.token_out), None] {
-            assert_eq!(floor.balance(token, router).await, U256::ZERO, "{draw}");
+        if route.legs.iter().flat_map(|leg| &leg.hops).all(|hop| hop.version == PoolVersion::V4) {
+            // The estimate, which ranks routes, is within two fifths; it does not count an allowance in the call.
+            let off = receipt.gas_used.abs_diff(route.gas_units);
+            assert!(off * 5 < route.gas_units * 2, "{draw}: {} of {}", receipt.gas_used, route.gas_units);
         }
         seen.count(&route);
     }
+    for token in kinds {
+        let left = floor.balance(token.map(|token| floor.token(token)), router).await;
+        assert_eq!(left, U256::ZERO, "{token:?}");
+    }
     let Seen { sent, through_v4, v4_beside_others, v4_native, v4_bought, mixed_paths } = seen;
     let kinds = [through_v4, v4_beside_others, v4_native, v4_bought, mixed_paths];
-    assert!(sent >= 40 && kinds.iter().all(|count| *count >= 3), "{seen:?}");
-}
-
-impl Floor {
-    async fn try_route(&self, request: &RouteRequest, keep: Keep) -> Option<Route> {
-        let tokens = [request.token_in, request.token_out];
-        let found = self.reader.pools(&tokens, BlockId::latest(), TickReach::Whole).await.expect("pools");
-        let kept = found.pools.pools().iter().filter(|pool| keep(self, pool)).cloned();
-        best_route(&PoolSet::new(kept), request).ok()
-    }
+    assert!(sent >= 30 && kinds.iter().all(|count| *count >= 2), "{seen:?}");
 }
 
 /// A purchase of more than a V4 pool holds: the router's own action would take what there is. The planned call names the
@@ -178,8 +177,7 @@ async fn a_purchase_that_a_pool_cannot_fill_is_reverted() {
         unlockData: (actions, inputs).abi_encode_params().into(),
         deadline: U256::MAX,
     };
-    let approve =
-        Permit2::approveCall { token: usdc, spender: router, amount: U160::MAX, expiration: U48::MAX };
+    let approve = Permit2::approveCall { token: usdc, spender: router, amount: U160::MAX, expiration: U48::MAX };
     floor.approve_permit2(usdc).await;
     for (to, value, data) in [
         (floor.contract("v4PoolManager"), U256::ZERO, open.abi_encode()),
@@ -191,12 +189,7 @@ async fn a_purchase_that_a_pool_cannot_fill_is_reverted() {
     }
 
     let friend = Address::repeat_byte(0x33);
-    let step = V4Step {
-        fee: key.fee,
-        tick_spacing: key.tickSpacing,
-        hooks: key.hooks,
-        currency_out: Address::ZERO,
-    };
+    let step = V4Step { fee: key.fee, tick_spacing: key.tickSpacing, hooks: key.hooks, currency_out: Address::ZERO };
     let buy = |amount: u64| RouterExecution {
         commands: vec![RouterCommand::Swap(SwapCommand {
             path: SwapPath::V4(V4Path::new(usdc, vec![step]).expect("a path")),

@@ -27,6 +27,8 @@ impl Default for GasModel {
     /// Fit to several hundred best routes executed on the devnet through SwapRouter02 and the V2 router, by an account
     /// that holds both tokens (`tests/sandbox/execution.rs`). The mean error is one seventh. Most of a crossed tick's
     /// cost is the first write to a storage slot, and much of a V2 pair's cost is its price accumulators.
+    /// The cost of a V4 pool comes from swaps through the Universal Router (`tests/chain`); those without an allowance in
+    /// the call are within a fifth of the estimate.
     fn default() -> Self {
         Self { transaction: 36_000, leg: 2_000, v3_hop: 52_000, v4_hop: 68_000, v3_tick: 67_000, v2_hop: 104_000 }
     }

@@ -58,9 +58,9 @@ pub struct RouteRequest {
 }
 
 impl RouteRequest {
-    /// Creates a request with three hops and four legs, without V4 pools. Paths may mix versions for an exact input only. For an exact
-    /// output, the first hop of another version buys a fixed amount for the next one. Any price movement before
-    /// execution then makes the path fail or leaves a remainder.
+    /// Creates a request with three hops and four legs, without V4 pools. Paths may mix versions for an exact input only.
+    /// For an exact output, the first hop of another version buys a fixed amount for the next one. Any price movement
+    /// before execution then makes the path fail or leaves a remainder.
     pub fn new(token_in: Address, token_out: Address, exact: FixedAmount) -> Self {
         Self {
             token_in,

@@ -131,6 +131,7 @@ fn brute_force(pools: &[Pool], request: &RouteRequest, units_per_gas: u64) -> Op
             .map(|(pool, ticks)| match pool {
                 Pool::V2(_) => model.v2_hop,
                 Pool::V3(_) => model.v3_hop + model.v3_tick * u64::from(ticks),
+                Pool::V4(_) => model.v4_hop + model.v3_tick * u64::from(ticks),
             })
             .sum();
         let cost = BigInt::from((gas + model.leg) * units_per_gas);
