@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use alloy::primitives::{U256, aliases::U24, aliases::U160};
-use alloy::sol_types::SolCall;
+use alloy::primitives::{U256, aliases::U24, aliases::U160, keccak256};
+use alloy::sol_types::{SolCall, SolValue as _};
 use bardo::abi::uniswap_v3::SwapRouter02;
+use bardo::abi::uniswap_v4::PoolTrader;
 use bardo::base::model::Phase;
 use bardo::custody::RevocableAccount;
 use bardo::engine::CallStatus;
@@ -15,7 +16,7 @@ use bardo::sandbox::actors::{ActorRole, ActorTransaction, Actors, send};
 use bardo::sandbox::genesis::GenesisPool;
 use bardo::sandbox::keeper::FeedFault;
 use bardo::sandbox::market;
-use bardo::sandbox::plan::{SandboxToken, Venue};
+use bardo::sandbox::plan::{PoolCurrency, SandboxToken, Venue};
 use bardo::sandbox::target::{PriceShock, PricedAsset};
 
 use bardo_testkit::golem_harness::{GolemHarness, permit, swap};
@@ -90,6 +91,39 @@ pub async fn bend_the_pools(harness: &GolemHarness, thousandths: u64, others: &[
                 3_000_000,
                 "bending a pool",
             );
+            send(chain, &actors, order).unwrap();
+        }
+        for pool in deployment.v4_pools.iter().filter(|pool| pool.key.hooks.is_zero()) {
+            // The native token counts as WETH.
+            let [first, second] = [pool.currency0, pool.currency1].map(PoolCurrency::priced_as);
+            let weth_first = first == SandboxToken::Weth;
+            let other = if weth_first { second } else { first };
+            if !(weth_first || second == SandboxToken::Weth) || !others.contains(&other) {
+                continue;
+            }
+            // Slot 6 of the pool manager is its mapping of pools; the price is the lower 160 bits (v4-core).
+            let slot = keccak256((pool.id, U256::from(6)).abi_encode());
+            let state = chain.state().storage_at(deployment.contracts["v4PoolManager"], slot.into());
+            let price = state & U256::from(U160::MAX);
+            let end = if weth_first { price * part / whole } else { price * whole / part };
+            let amount = U256::from(200) * U256::from(10).pow(U256::from(18));
+            let trade = PoolTrader::Trade {
+                key: pool.key.clone(),
+                zeroForOne: weth_first,
+                amountIn: amount.to(),
+                sqrtPriceLimitX96: U160::from(end),
+                leastOut: 0,
+            };
+            let order = ActorTransaction {
+                value: if pool.key.currency0.is_zero() { amount } else { U256::ZERO },
+                ..ActorTransaction::call(
+                    ActorRole::Arbitrageur,
+                    deployment.contracts["poolTrader"],
+                    PoolTrader::tradeCall { trades: vec![trade] }.abi_encode(),
+                    3_000_000,
+                    "bending a V4 pool",
+                )
+            };
             send(chain, &actors, order).unwrap();
         }
     };
