@@ -109,7 +109,7 @@ fn gas_comes_back_in_every_phase_and_cannot_be_wrapped_away() {
 #[test]
 fn a_contract_that_burns_all_gas_hides_no_allowance() {
     let home = home("");
-    let spender = contract("universalRouter");
+    let spender = contract("permit2");
     let approve = json!({"token": "USDC", "spender": spender, "amount": "7", "chain": "ethereum"});
     let (allowed, code) = call(home.path(), "token_approve", &approve, &[]);
     assert_eq!(code, 0, "{allowed}");
