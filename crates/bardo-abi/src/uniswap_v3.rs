@@ -71,6 +71,15 @@ alloy::sol! {
             bool initialized
         );
         function tickBitmap(int16 wordPosition) external view returns (uint256);
+        function feeGrowthGlobal0X128() external view returns (uint256);
+        function feeGrowthGlobal1X128() external view returns (uint256);
+        function positions(bytes32 key) external view returns (
+            uint128 liquidity,
+            uint256 feeGrowthInside0LastX128,
+            uint256 feeGrowthInside1LastX128,
+            uint128 tokensOwed0,
+            uint128 tokensOwed1
+        );
         function observations(uint256 index) external view returns (
             uint32 blockTimestamp,
             int56 tickCumulative,
@@ -98,12 +107,47 @@ alloy::sol! {
             address recipient;
             uint256 deadline;
         }
+        struct IncreaseLiquidityParams {
+            uint256 tokenId;
+            uint256 amount0Desired;
+            uint256 amount1Desired;
+            uint256 amount0Min;
+            uint256 amount1Min;
+            uint256 deadline;
+        }
+        struct DecreaseLiquidityParams {
+            uint256 tokenId;
+            uint128 liquidity;
+            uint256 amount0Min;
+            uint256 amount1Min;
+            uint256 deadline;
+        }
+        struct CollectParams {
+            uint256 tokenId;
+            address recipient;
+            uint128 amount0Max;
+            uint128 amount1Max;
+        }
+
+        event IncreaseLiquidity(uint256 indexed tokenId, uint128 liquidity, uint256 amount0, uint256 amount1);
+        event DecreaseLiquidity(uint256 indexed tokenId, uint128 liquidity, uint256 amount0, uint256 amount1);
+        event Collect(uint256 indexed tokenId, address recipient, uint256 amount0, uint256 amount1);
+        event Transfer(address indexed from, address indexed to, uint256 indexed tokenId);
 
         function createAndInitializePoolIfNecessary(address token0, address token1, uint24 fee, uint160 sqrtPriceX96)
             external payable returns (address pool);
         function mint(MintParams params) external payable
             returns (uint256 tokenId, uint128 liquidity, uint256 amount0, uint256 amount1);
+        function increaseLiquidity(IncreaseLiquidityParams params) external payable
+            returns (uint128 liquidity, uint256 amount0, uint256 amount1);
+        function decreaseLiquidity(DecreaseLiquidityParams params) external payable
+            returns (uint256 amount0, uint256 amount1);
+        function collect(CollectParams params) external payable returns (uint256 amount0, uint256 amount1);
+        function burn(uint256 tokenId) external payable;
         function multicall(bytes[] data) external payable returns (bytes[] results);
+        function balanceOf(address owner) external view returns (uint256);
+        function ownerOf(uint256 tokenId) external view returns (address);
+        function tokenOfOwnerByIndex(address owner, uint256 index) external view returns (uint256);
         function positions(uint256 tokenId) external view returns (
             uint96 nonce,
             address operator,

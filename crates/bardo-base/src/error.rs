@@ -144,6 +144,9 @@ codes! {
     /// No pool on this chain matches the request.
     PoolNotFound, "POOL_NOT_FOUND", ValidationError, Data,
         "Try another fee tier or version, or name the pool by its address.";
+    /// No liquidity position has this identity.
+    PositionNotFound, "POSITION_NOT_FOUND", ValidationError, Data,
+        "List the positions of the account; a closed position no longer exists.";
     /// No route exists between the two tokens.
     RoutingNoRoute, "ROUTING_NO_ROUTE", ValidationError, Routing,
         "Choose another pair: no route of pools connects these tokens on this chain.";

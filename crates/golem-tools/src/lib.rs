@@ -23,6 +23,7 @@ pub mod intelligence;
 mod market;
 mod mev;
 mod orders;
+mod positions;
 mod route;
 pub mod safety;
 mod shared;
@@ -42,11 +43,13 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &data::get_indicator::TOOL_DEF,
     &data::get_pool_info::TOOL_DEF,
     &data::get_portfolio::TOOL_DEF,
+    &data::get_position::TOOL_DEF,
     &data::get_price_history::TOOL_DEF,
     &data::get_risk_metrics::TOOL_DEF,
     &data::get_token_price::TOOL_DEF,
     &data::get_transaction::TOOL_DEF,
     &data::list_pools::TOOL_DEF,
+    &data::list_positions::TOOL_DEF,
     &data::search_tokens::TOOL_DEF,
     &identity::identity_discover_agents::TOOL_DEF,
     &identity::identity_evaluate_agent_trust::TOOL_DEF,

@@ -17,6 +17,7 @@ use golem_chain::multicall::CallBatch;
 use golem_chain::network::Network;
 use golem_chain::provider::ProviderError;
 use golem_chain::token::{TokenId, TokenInfo};
+use golem_protocols::uniswap::ratio::Ratio;
 
 /// Checks for a write that does not trade.
 pub(super) const CHECKS: &[Check] = &[
@@ -143,6 +144,12 @@ pub(super) fn contract_of(chain: &ConnectedChain, token: &TokenInfo) -> Result<A
         let what = format_args!("the address book of {network} has no wrapped {}", token.symbol);
         ToolError::new(ErrorCode::ChainUnsupported, what)
     })
+}
+
+/// Converts a price in raw units to whole tokens of `out` for one whole token of `paid`, with 12 decimals.
+pub(super) fn per_whole(raw: Option<Ratio>, paid: &TokenInfo, out: &TokenInfo) -> Option<String> {
+    let ten = |decimals: u8| U256::from(10).checked_pow(U256::from(decimals)).map(Ratio::whole);
+    Some(raw?.times(&ten(paid.decimals)?).over(&ten(out.decimals)?)?.to_fixed(12))
 }
 
 /// Builds the error for a balance that does not cover an action together with the open orders. Amounts in raw units.

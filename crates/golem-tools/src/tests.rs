@@ -2,6 +2,7 @@
 
 mod identity;
 mod market;
+mod positions;
 mod wallet;
 
 use std::sync::{Arc, LazyLock};

@@ -5,6 +5,7 @@ mod changes;
 mod endpoint;
 mod execution;
 mod policy_cage;
+mod positions;
 mod remote;
 mod router;
 mod world;

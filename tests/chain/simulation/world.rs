@@ -84,6 +84,32 @@ impl TestHarness {
         }
     }
 
+    /// Executes a call permanently; returns its result.
+    pub fn act<C: SolCall>(&mut self, from: Address, to: Address, call: C) -> C::Return {
+        let result = self.transact(from, TxKind::Call(to), call.abi_encode().into());
+        let output = result.output().unwrap_or_else(|| panic!("{result:?}"));
+        assert!(result.is_success(), "{result:?}");
+        C::abi_decode_returns(output).expect("the call's result")
+    }
+
+    /// Returns the result that a call would have, like `eth_call`.
+    pub fn ask<C: SolCall>(&self, from: Address, to: Address, call: C) -> C::Return {
+        let tx = TxEnv {
+            caller: from,
+            kind: TxKind::Call(to),
+            data: call.abi_encode().into(),
+            gas_limit: 16_000_000,
+            gas_price: 0,
+            nonce: self.state.nonce(from),
+            chain_id: Some(RULES.chain_id),
+            ..TxEnv::default()
+        };
+        let result =
+            evm::transact(&self.state, &RULES, &self.block, CheckMode::Call, tx).expect("a sound transaction").result;
+        assert!(result.is_success(), "{result:?}");
+        C::abi_decode_returns(result.output().expect("an output")).expect("the call's result")
+    }
+
     fn transact(&mut self, from: Address, kind: TxKind, data: Bytes) -> ExecutionResult {
         let tx = TxEnv {
             caller: from,

@@ -1,6 +1,6 @@
 //! Uniswap: pool state, exact quotes, routing over V2, V3 and V4, router calls and UniswapX orders.
 //!
-//! Everything is a pure computation without clock or chain, except for [`discovery`] and [`twap`], which read a chain,
+//! Everything is a pure computation without clock or chain, except for [`discovery`], [`positions`] and [`twap`], which read a chain,
 //! and [`service`], [`trading`] and [`sidecar`], which call external services. Not here: judging a trade (see
 //! `safety`), and signing (see `custody`).
 
@@ -12,6 +12,7 @@ pub mod gateway;
 pub mod order;
 pub mod pool;
 pub mod pool_id;
+pub mod positions;
 pub mod quote;
 pub mod ratio;
 pub mod router;

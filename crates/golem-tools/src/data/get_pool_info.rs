@@ -1,13 +1,12 @@
 //! `get_pool_info`: Uniswap pools of two tokens, with price, fee and holdings.
 
 use alloy::eips::BlockId;
-use alloy::primitives::U256;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::engine::{CallContext, ReadTool, ToolDef, ToolReply};
-use crate::shared::contract_of;
+use crate::shared::{contract_of, per_whole};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
@@ -18,7 +17,6 @@ use golem_chain::multicall::{CallBatch, CallIndex};
 use golem_chain::token::TokenInfo;
 use golem_protocols::uniswap::discovery::TickReach;
 use golem_protocols::uniswap::pool::Pool;
-use golem_protocols::uniswap::ratio::Ratio;
 
 /// Definition of the `get_pool_info` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetPoolInfo>();
@@ -218,10 +216,4 @@ impl ReadTool for GetPoolInfo {
         };
         Ok(ToolReply::new(output, explanation))
     }
-}
-
-/// Converts a price in raw units to whole tokens of `out` for one whole token of `paid`, with 12 decimals.
-fn per_whole(raw: Option<Ratio>, paid: &TokenInfo, out: &TokenInfo) -> Option<String> {
-    let ten = |decimals: u8| U256::from(10).checked_pow(U256::from(decimals)).map(Ratio::whole);
-    Some(raw?.times(&ten(paid.decimals)?).over(&ten(out.decimals)?)?.to_fixed(12))
 }

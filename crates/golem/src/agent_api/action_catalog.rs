@@ -50,13 +50,13 @@ pub const ACTION_KINDS: &[ActionKind] = &[
     kind("revoke-session-key", &[], "session_revoke_key"),
     // Liquidity.
     kind("add-liquidity", &["get_pool_info"], "add_liquidity"),
-    kind("increase-liquidity", &["get_pool_info"], "increase_liquidity"),
-    kind("remove-liquidity", &["get_pool_info"], "remove_liquidity"),
-    kind("collect-fees", &[], "collect_fees"),
-    kind("compound-fees", &["get_pool_info"], "compound_fees"),
-    kind("rebalance-position", &["get_pool_info"], "rebalance_position"),
-    kind("migrate-position", &["get_pool_info"], "migrate_position"),
-    kind("close-position", &["get_pool_info"], "close_position"),
+    kind("increase-liquidity", &["get_position"], "increase_liquidity"),
+    kind("remove-liquidity", &["get_position"], "remove_liquidity"),
+    kind("collect-fees", &["get_position"], "collect_fees"),
+    kind("compound-fees", &["get_position"], "compound_fees"),
+    kind("rebalance-position", &["get_position"], "rebalance_position"),
+    kind("migrate-position", &["get_position"], "migrate_position"),
+    kind("close-position", &["get_position"], "close_position"),
     // Vaults.
     kind("vault-deposit", &["vault_simulate_deposit"], "vault_deposit"),
     kind("vault-withdraw", &["vault_simulate_withdraw"], "vault_withdraw"),
@@ -117,7 +117,8 @@ pub const QUERIES: &[QueryKind] = &[
     query("session-keys", "session_get_keys"),
     query("agent", "identity_get_agent_profile"),
     query("reputation", "identity_get_reputation_summary"),
-    query("positions", "get_positions"),
+    query("positions", "list_positions"),
+    query("position", "get_position"),
     query("vaults", "vault_list"),
 ];
 

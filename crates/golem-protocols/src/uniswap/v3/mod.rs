@@ -7,6 +7,7 @@
 
 pub mod ladder;
 pub mod math;
+pub mod position;
 pub mod swap_step;
 pub mod tick_math;
 

@@ -1,0 +1,262 @@
+//! Shared parts of the tools for liquidity positions: the state of positions at one block, and their description in whole
+//! tokens and dollars.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, U256};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::blocks::{self, BlockPoint};
+use crate::engine::ConnectedChain;
+use crate::shared::per_whole;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::units::{Rounding, TokenAmount, Usd};
+use golem_chain::token::{self, TokenInfo};
+use golem_protocols::uniswap::positions::{PositionContracts, PositionId, PositionKey, PositionState};
+use golem_protocols::uniswap::ratio::Ratio;
+use golem_protocols::uniswap::v3::math::MathError;
+use golem_protocols::uniswap::v3::position::price_of;
+
+/// Maximum number of positions that one call describes.
+pub(crate) const MOST_POSITIONS: usize = 100;
+
+/// Amounts of both tokens of a pool, in whole tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct AmountPair {
+    /// Amount of token0.
+    pub(crate) amount0: String,
+    /// Amount of token1.
+    pub(crate) amount1: String,
+}
+
+/// Liquidity position at one block.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PositionRow {
+    /// Identity of the position: the number of its token.
+    pub(crate) position_id: String,
+    /// Uniswap version: `V3`.
+    version: &'static str,
+    /// Account that the position belongs to.
+    owner: String,
+    /// Address of the pool.
+    pool: String,
+    /// Fee in hundredths of a basis point: 3000 is 0.3 %.
+    fee_tier: u32,
+    /// Symbol of the pool's first token, as listed; otherwise its address.
+    token0: String,
+    /// Symbol of the pool's second token, as listed; otherwise its address.
+    token1: String,
+    /// Lower tick of the range.
+    tick_lower: i32,
+    /// Upper tick of the range.
+    tick_upper: i32,
+    /// Current tick of the pool.
+    tick: i32,
+    /// Current price of one whole token0 in whole tokens of token1.
+    price: String,
+    /// Price at the lower tick.
+    price_lower: String,
+    /// Price at the upper tick.
+    price_upper: String,
+    /// True if the price is within the range, so that the position earns fees.
+    in_range: bool,
+    /// Liquidity of the position, in the pool's units.
+    liquidity: String,
+    /// Part of the pool's liquidity at the current price that is the position's, in percent; absent outside its range.
+    share_pct: Option<String>,
+    /// Amounts that a withdrawal would pay now, without fees.
+    now: AmountPair,
+    /// Amounts at the lower price of the range: all of it is token0.
+    at_lower_price: AmountPair,
+    /// Amounts at the upper price of the range: all of it is token1.
+    at_upper_price: AmountPair,
+    /// Amounts that can be collected now: fees, and what was withdrawn before and not collected.
+    owed: AmountPair,
+    /// Value of `now` and `owed` together, in dollars; absent without a price of each token.
+    value_usd: Option<String>,
+    /// Value of `owed` in dollars; absent without a price of each token.
+    owed_usd: Option<String>,
+}
+
+impl PositionRow {
+    /// Describes the position in a sentence.
+    pub(crate) fn sentence(&self) -> String {
+        let Self { position_id, version, token0, token1, .. } = self;
+        let place = if self.in_range { "in its range" } else { "out of its range" };
+        let value = self.value_usd.as_deref().map_or("of unknown value".to_owned(), |usd| format!("worth ${usd}"));
+        format!("{version} position {position_id} in {token0}/{token1} is {place} and {value}.")
+    }
+}
+
+/// Contracts of V3 positions on a chain.
+///
+/// # Errors
+/// `CHAIN_UNSUPPORTED` if the address book does not have one of them.
+pub(crate) fn contracts(chain: &ConnectedChain) -> Result<PositionContracts, ToolError> {
+    PositionContracts::of(chain.network()).map_err(|missing| {
+        let what = format_args!("the address book of {} has no {}", chain.network(), missing.name());
+        ToolError::new(ErrorCode::ChainUnsupported, what)
+    })
+}
+
+/// Newest block on which the endpoints agree, and what `question` reads on it. With one endpoint both are asked at once,
+/// and `question` may then be answered one block later.
+///
+/// # Errors
+/// The errors of both.
+pub(crate) async fn with_head<T, F>(
+    chain: &ConnectedChain,
+    question: impl FnOnce(BlockId) -> F,
+) -> Result<(BlockPoint, T), ToolError>
+where
+    F: Future<Output = Result<T, ToolError>>,
+{
+    if chain.client.has_several_endpoints() {
+        let head = blocks::newest(chain).await?;
+        let answer = question(BlockId::hash(head.hash)).await?;
+        return Ok((head, answer));
+    }
+    futures::try_join!(blocks::newest(chain), question(BlockId::latest()))
+}
+
+/// States of positions at one block, in the order of `ids`; `None` for one that does not exist. Two round trips with one
+/// endpoint, three with several.
+///
+/// # Errors
+/// `CHAIN_UNSUPPORTED` without the contracts, or the provider's error.
+pub(crate) async fn read(chain: &ConnectedChain, ids: &[PositionId]) -> Result<(BlockPoint, Described), ToolError> {
+    let contracts = contracts(chain)?;
+    let provider = chain.client.agreed();
+    let (head, keys) = with_head(chain, async |block| Ok(contracts.keys(provider, ids, block).await?)).await?;
+    let described = describe(chain, &contracts, &keys, head).await?;
+    Ok((head, described))
+}
+
+/// States of positions with the tokens and prices that describe them.
+pub(crate) struct Described {
+    /// States in the order of the request; `None` for a position that does not exist.
+    pub(crate) states: Vec<Option<PositionState>>,
+    tokens: BTreeMap<Address, TokenInfo>,
+    prices: BTreeMap<Address, Usd>,
+}
+
+/// Reads the states of these positions at `head`, with tokens and prices, in one round trip.
+///
+/// # Errors
+/// The provider's error.
+pub(crate) async fn describe(
+    chain: &ConnectedChain,
+    contracts: &PositionContracts,
+    keys: &[Option<PositionKey>],
+    head: BlockPoint,
+) -> Result<Described, ToolError> {
+    let known: Vec<PositionKey> = keys.iter().copied().flatten().collect();
+    let addresses: BTreeSet<Address> = known.iter().flat_map(|key| [key.token0, key.token1]).collect();
+    let addresses: Vec<Address> = addresses.into_iter().collect();
+    let provider = chain.client.agreed();
+    let (states, infos, reports) = futures::join!(
+        contracts.states(provider, &known, BlockId::hash(head.hash)),
+        token::read(&addresses, chain.network(), provider),
+        chain.prices.prices(&addresses)
+    );
+    let mut states = states?.into_iter();
+    let states = keys.iter().map(|key| key.and_then(|_| states.next().flatten())).collect();
+    let infos = addresses.iter().copied().zip(infos?).filter_map(|(token, info)| Some((token, info.ok()?)));
+    let prices = addresses.iter().copied().zip(reports.iter());
+    let prices = prices.filter_map(|(token, report)| Some((token, report.price.as_ref()?.usd)));
+    Ok(Described { states, tokens: infos.collect(), prices: prices.collect() })
+}
+
+impl Described {
+    /// Token of a position.
+    ///
+    /// # Errors
+    /// `TOKEN_INVALID` if it does not answer as a token.
+    pub(crate) fn token(&self, address: Address) -> Result<&TokenInfo, ToolError> {
+        self.tokens.get(&address).ok_or_else(|| {
+            let what = format_args!("the contract at {address} does not answer as a token");
+            ToolError::new(ErrorCode::TokenInvalid, what)
+        })
+    }
+
+    /// Symbol of a listed token, or the address of any other.
+    pub(crate) fn symbol(&self, address: Address) -> String {
+        let listed = self.tokens.get(&address).filter(|info| info.listed);
+        listed.map_or_else(|| address.to_string(), |info| info.symbol.to_string())
+    }
+
+    /// Both amounts in whole tokens.
+    ///
+    /// # Errors
+    /// `TOKEN_INVALID` if one does not answer as a token.
+    pub(crate) fn pair(&self, key: &PositionKey, [raw0, raw1]: [U256; 2]) -> Result<AmountPair, ToolError> {
+        let whole = |token, raw| Ok::<_, ToolError>(TokenAmount::new(raw, self.token(token)?.decimals)?.to_string());
+        Ok(AmountPair { amount0: whole(key.token0, raw0)?, amount1: whole(key.token1, raw1)? })
+    }
+
+    /// Value of both amounts in dollars, rounded down; `None` without a price of each token that is not zero.
+    pub(crate) fn value(&self, key: &PositionKey, amounts: [U256; 2]) -> Option<Usd> {
+        [key.token0, key.token1].into_iter().zip(amounts).try_fold(Usd::ZERO, |sum, (token, raw)| {
+            if raw.is_zero() {
+                return Some(sum);
+            }
+            let amount = TokenAmount::new(raw, self.tokens.get(&token)?.decimals).ok()?;
+            sum.checked_add(Usd::value_of(amount, *self.prices.get(&token)?, Rounding::Down).ok()?).ok()
+        })
+    }
+
+    /// Value of a position with what it is owed, in dollars, rounded down; `None` without a price.
+    pub(crate) fn worth(&self, state: &PositionState) -> Option<Usd> {
+        let [now0, now1] = state.withdrawn(state.liquidity).ok()?;
+        let [owed0, owed1] = state.owed.map(U256::from);
+        self.value(&state.key, [now0.checked_add(owed0)?, now1.checked_add(owed1)?])
+    }
+
+    /// Description of a position.
+    ///
+    /// # Errors
+    /// `TOKEN_INVALID` if a token does not answer as one; `CHAIN_INCONSISTENT` for figures that no pool can have.
+    pub(crate) fn row(&self, state: &PositionState) -> Result<PositionRow, ToolError> {
+        let key = &state.key;
+        let [low, high] = key.range.sqrt_prices().map_err(impossible)?;
+        let [at_lower, at_upper] = state.at_bounds().map_err(impossible)?;
+        let owed = state.owed.map(U256::from);
+        let now = state.withdrawn(state.liquidity).map_err(impossible)?;
+        let price = |sqrt: U256| {
+            let whole = per_whole(price_of(sqrt), self.token(key.token0)?, self.token(key.token1)?);
+            whole.ok_or_else(|| impossible(MathError::PriceOutOfRange))
+        };
+        let share = Ratio::of(U256::from(state.liquidity), U256::from(state.pool_liquidity));
+        Ok(PositionRow {
+            position_id: key.id.to_string(),
+            version: key.id.version(),
+            owner: state.owner.to_string(),
+            pool: key.pool.to_string(),
+            fee_tier: key.fee,
+            token0: self.symbol(key.token0),
+            token1: self.symbol(key.token1),
+            tick_lower: key.range.lower(),
+            tick_upper: key.range.upper(),
+            tick: state.tick,
+            price: price(state.sqrt_price_x96)?,
+            price_lower: price(low)?,
+            price_upper: price(high)?,
+            in_range: state.is_in_range(),
+            liquidity: state.liquidity.to_string(),
+            share_pct: share.filter(|_| state.is_in_range()).map(|share| share.to_percent(4)),
+            now: self.pair(key, now)?,
+            at_lower_price: self.pair(key, at_lower)?,
+            at_upper_price: self.pair(key, at_upper)?,
+            owed: self.pair(key, owed)?,
+            value_usd: self.worth(state).map(|usd| usd.to_string()),
+            owed_usd: self.value(key, owed).map(|usd| usd.to_string()),
+        })
+    }
+}
+
+/// Error for figures of an endpoint that no pool can have.
+pub(crate) fn impossible(error: MathError) -> ToolError {
+    ToolError::new(ErrorCode::ChainInconsistent, format_args!("the position's figures are impossible: {error}"))
+}
