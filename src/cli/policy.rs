@@ -13,7 +13,7 @@ use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, ConfigFlags, Environment};
 use bardo_base::display::{self, check_word, failure_words, found};
 use bardo_base::fabric::{AskReason, CheckOutcome, SafetyCheck, ToolFailed};
-use bardo_base::model::{Category, Phase};
+use bardo_base::model::Phase;
 use bardo_base::text::{SafeText, nearest, width};
 use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
 use bardo_runtime::policy::{is_devnet, open, place};
@@ -304,15 +304,12 @@ async fn prove(
     proved.map_err(password::refused)
 }
 
-/// Returns the categories of the installed tools, sorted.
-fn installed() -> Vec<Category> {
-    let mut all: Vec<_> = ALL_TOOL_DEFS.iter().map(|tool| tool.meta.category).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
+/// Returns the names of the installed tools.
+fn installed() -> Vec<&'static str> {
+    ALL_TOOL_DEFS.iter().map(|tool| tool.meta.name).collect()
 }
 
-fn enforced(field: &PolicyField, installed: &[Category]) -> String {
+fn enforced(field: &PolicyField, installed: &[&str]) -> String {
     field.enforced_with(installed).map_or_else(|nobody| nobody.to_string(), |enforcer| enforcer.to_string())
 }
 

@@ -16,6 +16,7 @@ mod limits;
 mod named;
 mod operator;
 mod oracle;
+mod positions;
 mod prices;
 mod questions;
 mod real_network;

@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 
 use bardo_base::config::Config;
-use bardo_base::model::Category;
 use bardo_safety::policy::{PolicyError, PolicyKeeper, PolicyPreset, enforceable};
 use golem_chain::network::{NetworkKind, NetworkPlan, NetworkPlanError};
 use golem_tools::ALL_TOOL_DEFS;
@@ -25,15 +24,15 @@ pub fn place(config: &Config, devnet: bool) -> (PathBuf, PolicyPreset) {
 /// # Errors
 /// [`PolicyError`] for a file that cannot be used, or a rule that nothing would enforce for these tools.
 pub fn open(config: &Config, devnet: bool) -> Result<PolicyKeeper, PolicyError> {
-    let installed: Vec<Category> = ALL_TOOL_DEFS.iter().map(|tool| tool.meta.category).collect();
+    let installed: Vec<&str> = ALL_TOOL_DEFS.iter().map(|tool| tool.meta.name).collect();
     open_for(config, devnet, &installed)
 }
 
-/// Opens the policy for tools of these categories.
+/// Opens the policy for tools of these names.
 ///
 /// # Errors
 /// Same as for [`open`].
-pub fn open_for(config: &Config, devnet: bool, installed: &[Category]) -> Result<PolicyKeeper, PolicyError> {
+pub fn open_for(config: &Config, devnet: bool, installed: &[&str]) -> Result<PolicyKeeper, PolicyError> {
     enforceable(installed)?;
     let (path, absent) = place(config, devnet);
     PolicyKeeper::open(path, absent)
@@ -65,10 +64,10 @@ mod tests {
         let config = Config::load(&Environment::from_iter(variables), &ConfigFlags::default()).unwrap();
         for devnet in [true, false] {
             assert!(open(&config, devnet).is_ok(), "what Bardo brings is held to every rule");
-            let refused = open_for(&config, devnet, &[Category::Trading, Category::Lp]).unwrap_err();
+            let refused = open_for(&config, devnet, &["token_approve", "rebalance_position"]).unwrap_err();
             assert_eq!(
                 refused.to_string(),
-                "nothing enforces min_rebalance_benefit_usd, although lp tools are installed: remove those tools"
+                "nothing enforces min_rebalance_benefit_usd, although rebalance_position is installed: remove that tool"
             );
         }
     }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;
 
+use super::position_calls::{self, PositionRuleError};
 use super::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
 use super::registry_calls::{self, RegistryCallError};
 use super::simulate::{DeclarationFault, figure, when};
@@ -35,6 +36,8 @@ struct GuaranteedFlows {
     into: BTreeMap<TokenId, U256>,
     /// Deadline of the call, in seconds since the Unix epoch; `None` without one.
     until: Option<U256>,
+    /// True for a collection of what the account is owed: the contract knows the amount, and takes nothing.
+    is_owed: bool,
 }
 
 /// Error: a call cannot be decoded, or is not allowed.
@@ -58,6 +61,8 @@ enum CallError {
     PolicyCageCaller,
     #[error("it neither sets nor clears the PolicyCage rules")]
     PolicyCageCall,
+    #[error(transparent)]
+    Position(#[from] PositionRuleError),
     #[error(transparent)]
     Registry(#[from] RegistryCallError),
     #[error("a swap without a path")]
@@ -95,6 +100,10 @@ fn bound_by(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> Result<Gu
     if let Some(version) = router {
         let execution = RouterExecution::decode(&leg.data, version)?;
         return routed(&execution, leg, proposal, book);
+    }
+    let manager = position_calls::manager(book);
+    if position_calls::concerns(leg, proposal, manager) {
+        return position(leg, proposal, manager);
     }
     let registries = registry_calls::registries(book);
     if registries.contains_key(&leg.to) || proposal.intent == ProposalIntent::Identity {
@@ -160,6 +169,18 @@ fn bound_by(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> Result<Gu
         }
         _ => Err(CallError::Unknown),
     }
+}
+
+/// Decodes the effects that a withdrawal from a position guarantees: its minimums. Fees are not part of them.
+fn position(leg: &PlanLeg, proposal: &Proposal, manager: Option<Address>) -> Result<GuaranteedFlows, CallError> {
+    let plan = position_calls::decode(leg, proposal, manager)?;
+    let Some(part) = plan.withdrawal() else {
+        return Ok(GuaranteedFlows { is_owed: true, ..GuaranteedFlows::default() });
+    };
+    // Which tokens these are follows from the position's state, which is compared with the same declaration.
+    let tokens = position_calls::tokens(proposal).ok_or(PositionRuleError::Inflows)?;
+    let into = tokens.into_iter().map(TokenId::Erc20).zip(part.least).collect();
+    Ok(GuaranteedFlows { into, until: Some(part.deadline), ..GuaranteedFlows::default() })
 }
 
 /// Checks that a call only changes the account's rules in PolicyCage, and that the operator proposed it.
@@ -316,8 +337,9 @@ fn check_declared(proposal: &Proposal, binding: &GuaranteedFlows, faults: &mut V
     }
     // A refund's calldata names the order, and its settler knows the amount. It takes nothing, so only the simulation
     // checks what it brings.
-    let gives_back =
-        proposal.intent == ProposalIntent::Refund && proposal.outflows.is_empty() && binding.out.is_empty();
+    let gives_back = (proposal.intent == ProposalIntent::Refund || binding.is_owed)
+        && proposal.outflows.is_empty()
+        && binding.out.is_empty();
     // Inflows of one token add up to one guaranteed amount.
     let mut least: BTreeMap<TokenId, U256> = BTreeMap::new();
     for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account && !gives_back) {

@@ -14,6 +14,7 @@
 //! | `check_inputs`, `verdict` | inputs and results of checks |
 //! | `chain_snapshot` | chain state read before a decision |
 //! | `checks` | the checks, one file each |
+//! | `position_calls`, `registry_calls` | calls of the position manager and of the registries of agents, in closed forms |
 //! | `revocation` | actions that only revoke, cancel or refund, by intent and calldata |
 //! | `policy_engine`, `operator_policy` | interface of policy, stop file and ledger, and its implementation |
 //! | `status` | usage of every limit |
@@ -70,6 +71,7 @@ pub mod permit;
 pub mod pipeline;
 pub mod policy;
 pub mod policy_engine;
+pub mod position_calls;
 pub mod proposal;
 pub mod queue_key;
 pub mod registry_calls;

@@ -139,6 +139,8 @@ pub enum ProposalIntent {
     CancelTransaction,
     /// Exchange of the native token for its wrapped form, or back.
     Wrap,
+    /// Change of a liquidity position.
+    Liquidity,
 }
 
 impl ProposalIntent {
@@ -158,6 +160,7 @@ impl ProposalIntent {
             Self::SpeedUp => "speed_up",
             Self::CancelTransaction => "cancel_transaction",
             Self::Wrap => "wrap",
+            Self::Liquidity => "liquidity",
         }
     }
 }

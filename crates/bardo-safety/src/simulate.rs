@@ -61,8 +61,8 @@ pub struct SimulatedEffects {
     pub gas_cost: U256,
     /// Action class, derived from the changes.
     pub class: ActionClass,
-    /// True for an exit: the account itself receives an exit asset, and no allowance increases. The price may be
-    /// unfair.
+    /// True for an exit: the account itself receives an exit asset, or what it withdraws from its own position, and no
+    /// allowance increases. The price may be unfair.
     pub leaves: bool,
     /// True for a fair exit: [`Self::leaves`], and the price is fair.
     pub reduce_only: bool,
@@ -114,6 +114,8 @@ pub struct JudgeContext {
     pub known_tokens: BTreeSet<Address>,
     /// Registries of agents in the address book.
     pub registries: Registries,
+    /// Position manager in the address book.
+    pub position_manager: Option<Address>,
     /// Shifts of the account's balances by paper actions; empty for a real action.
     pub shifts: Vec<BalanceDelta>,
 }

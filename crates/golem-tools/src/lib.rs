@@ -20,6 +20,7 @@ pub mod data;
 pub mod engine;
 pub mod identity;
 pub mod intelligence;
+pub mod lp;
 mod market;
 mod mev;
 mod orders;
@@ -64,6 +65,9 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &identity::identity_update_metadata::TOOL_DEF,
     &identity::identity_verify_agent::TOOL_DEF,
     &intelligence::intel_assess_mev_risk::TOOL_DEF,
+    &lp::close_position::TOOL_DEF,
+    &lp::collect_fees::TOOL_DEF,
+    &lp::remove_liquidity::TOOL_DEF,
     &safety::check_safety_status::TOOL_DEF,
     &safety::simulate_transaction::TOOL_DEF,
     &trading::intent_refund::TOOL_DEF,

@@ -19,6 +19,7 @@ use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use bardo_safety::chain_snapshot::stables;
 use bardo_safety::guardian::{Guardian, GuardianError, GuardianOpinion, ReviewCase};
 use bardo_safety::policy::{self, Policy, PolicyPreset, TokenRef};
+use bardo_safety::position_calls;
 use bardo_safety::proposal::BridgeArrival;
 use bardo_safety::registry_calls;
 use bardo_safety::signing_payload::SigningPayload;
@@ -123,6 +124,7 @@ impl GuardianChain {
             wrapped: network.book.contract(KnownContract::WrappedNative),
             stables: stables(network),
             registries: registry_calls::registries(&network.book),
+            position_manager: position_calls::manager(&network.book),
             ..JudgeContext::default()
         }
     }

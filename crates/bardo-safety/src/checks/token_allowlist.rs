@@ -42,6 +42,8 @@ const FUNCTIONS: &[(KnownContract, &[&str])] = &[
         ],
     ),
     (KnownContract::OriginSettler, &["refund(bytes32)"]),
+    // Allowed only with the liquidity intent, and as a whole in the closed forms that `position_calls` decodes.
+    (KnownContract::V3PositionManager, &["multicall(bytes[])", "collect((uint256,address,uint128,uint128))"]),
     // Allowed only with the PolicyCage intent, which `calldata` requires and no tool has.
     (
         KnownContract::PolicyCage,

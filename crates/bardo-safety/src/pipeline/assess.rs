@@ -16,6 +16,7 @@ use crate::check_inputs::CheckInputs;
 use crate::checks::{clocks, policy_cage, slippage};
 use crate::orders::record;
 use crate::parties::{ActionParty, PartyRole};
+use crate::position_calls;
 use crate::proposal::ProposalIntent;
 use crate::registry_calls;
 use crate::signing_payload::SigningPayload;
@@ -74,6 +75,7 @@ impl Pipeline {
             settler: reader.network().book.contract(KnownContract::OriginSettler),
             known_tokens: self.known_tokens(reader, payload)?,
             registries: registry_calls::registries(&reader.network().book),
+            position_manager: position_calls::manager(&reader.network().book),
             shifts: self.shifts(payload)?,
         };
         let ran = view.run(&fork, payload, &around).instrument(debug_span!("simulate")).await;
@@ -101,6 +103,10 @@ impl Pipeline {
         let next = fork.next_block().timestamp;
         faults.extend(simulate::order_faults(payload, &reader.network().book, next, view.settling));
         faults.extend(view.hollow.iter().cloned());
+        let limits = self.inner.rules.slippage(phase);
+        let (proposal, manager) = (payload.proposal(), around.position_manager);
+        let most = limits.max_slippage;
+        faults.extend(position_calls::faults(proposal, manager, view.position.as_ref(), next, most));
         let simulated = match ran {
             Ok(simulation) => {
                 let (mut simulated, found) =
@@ -110,16 +116,23 @@ impl Pipeline {
                     faults.retain(|fault| fault.rule == RuleName::Simulation);
                     simulated.leaves = false;
                 }
-                let limits = self.inner.rules.slippage(phase);
-                let fair = reported.as_ref().is_ok_and(|values| slippage::fair(values, true, limits.max_loss).is_ok());
+                // A withdrawal from a position gives nothing for what it brings, whatever that is worth.
+                let fair = proposal.intent == ProposalIntent::Liquidity
+                    || reported.as_ref().is_ok_and(|values| slippage::fair(values, true, limits.max_loss).is_ok());
                 simulated.reduce_only = simulated.leaves && faults.is_empty() && fair;
                 Ok(simulated)
             }
             Err(error) => Err(error),
         };
-        // A silent price feed must not block a revocation, so an inflow without a price counts as nothing there.
+        // A silent price feed must not block a revocation or a withdrawal from a position, so an inflow without a price
+        // counts as nothing there.
+        let gives_nothing = |simulated: &SimulatedEffects| {
+            simulated.only_revokes || simulated.reduce_only && proposal.intent == ProposalIntent::Liquidity
+        };
         let reported = match (reported, &simulated) {
-            (Err(doubt), Ok(simulated)) if simulated.only_revokes => weighed(UnpricedRule::Nothing).map_err(|_| doubt),
+            (Err(doubt), Ok(simulated)) if gives_nothing(simulated) => {
+                weighed(UnpricedRule::Nothing).map_err(|_| doubt)
+            }
             (reported, _) => reported,
         };
         let held = balances.as_ref().map_err(UnknownValue::clone).and_then(|held| portfolio(held, &view.spreads));

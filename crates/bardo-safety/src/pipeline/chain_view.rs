@@ -13,6 +13,7 @@ use super::{Pipeline, PipelineRefusal};
 use crate::chain_snapshot::{SnapshotReadError, SnapshotReader};
 use crate::grants;
 use crate::onchain_policy::{self, OnchainPolicy};
+use crate::position_calls;
 use crate::signing_payload::SigningPayload;
 use crate::simulate::{self, DeclarationFault, JudgeContext};
 use crate::value::{PriceSpreads, UnknownValue, ValuedAmount};
@@ -20,6 +21,7 @@ use golem_chain::evm::BlockContext;
 use golem_chain::fork::{Fork, ForkError, PinnedBlock, Simulation};
 use golem_chain::provider::ProviderError;
 use golem_chain::token::{TokenId, TokenInfo};
+use golem_protocols::uniswap::positions::{PositionContracts, PositionId, PositionState};
 
 /// Maximum age of reused chain state. It limits how long a wrong endpoint is believed.
 const SERVES: Duration = Duration::from_secs(2);
@@ -41,6 +43,8 @@ pub(super) struct ChainView {
     pub settling: Option<B256>,
     /// Faults of spenders whose code does not match the address book file.
     pub hollow: Vec<DeclarationFault>,
+    /// Position that the payload changes; `None` if it changes none, or one that does not exist.
+    pub position: Option<PositionState>,
     pub spreads: PriceSpreads,
     pub data_fee: Result<U256, UnknownValue>,
     pub balances: Result<BTreeMap<TokenId, (TokenInfo, U256)>, UnknownValue>,
@@ -120,14 +124,15 @@ impl Pipeline {
         let nonce = async {
             provider.get_transaction_count(payload.signer()).block_id(block).await.map_err(ProviderError::from)
         };
-        let (tokens, nonce, arrival, settling, hollow) = futures::join!(
+        let (tokens, nonce, arrival, settling, hollow, position) = futures::join!(
             reader.tokens(payload, block),
             nonce,
             self.arrival(payload),
             self.settling_code(reader, payload, block),
-            hollow_spenders(reader, payload, block)
+            hollow_spenders(reader, payload, block),
+            position(reader, payload, block)
         );
-        let (settling, hollow) = (settling?, hollow?);
+        let (settling, hollow, position) = (settling?, hollow?, position?);
         let nonce = nonce?;
         let impossible = tokens.as_ref().err().and_then(is_impossible);
         let tokens = match tokens {
@@ -158,6 +163,7 @@ impl Pipeline {
             arrival,
             settling,
             hollow,
+            position,
             spreads,
             data_fee,
             balances,
@@ -182,6 +188,22 @@ async fn hollow_spenders(
         faults.extend(simulate::spender_fault(spender, &hashes, &code));
     }
     Ok(faults)
+}
+
+/// Reads the position that the payload changes, by the answers that the endpoints agree on.
+async fn position(
+    reader: &SnapshotReader,
+    payload: &SigningPayload,
+    block: BlockId,
+) -> Result<Option<PositionState>, PipelineRefusal> {
+    let network = reader.network();
+    let plan = position_calls::plan(payload.proposal(), position_calls::manager(&network.book));
+    let Some(token_id) = plan.and_then(|plan| plan.token_id()) else { return Ok(None) };
+    let Ok(contracts) = PositionContracts::of(network) else { return Ok(None) };
+    let provider = reader.client.agreed();
+    let keys = contracts.keys(provider, &[PositionId::V3(token_id)], block).await?;
+    let keys: Vec<_> = keys.into_iter().flatten().collect();
+    Ok(contracts.states(provider, &keys, block).await?.into_iter().flatten().next())
 }
 
 fn is_impossible(read_error: &SnapshotReadError) -> Option<ImpossibleChain> {

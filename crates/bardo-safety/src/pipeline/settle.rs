@@ -16,6 +16,7 @@ use super::{InProgressGuard, Pipeline, PreparedAction};
 use crate::audit::AuditKind;
 use crate::chain_snapshot::SnapshotReader;
 use crate::policy_engine::ActionEnd;
+use crate::position_calls;
 use crate::proposal::{LegPurpose, Proposal};
 use crate::registry_calls;
 use crate::signing_payload::SigningPayload;
@@ -257,7 +258,10 @@ impl Pipeline {
         let mut mismatches = mismatches(payload, &moves, all_done);
         let logs: Vec<_> = legs.iter().flat_map(|leg| &leg.logs).collect();
         let registries = registry_calls::registries(&reader.network().book);
-        let missing = registry_calls::unproven(payload.proposal(), &registries, &logs).filter(|_| all_done);
+        let manager = position_calls::manager(&reader.network().book);
+        let missing = registry_calls::unproven(payload.proposal(), &registries, &logs)
+            .or_else(|| position_calls::unproven(payload.proposal(), manager, &logs))
+            .filter(|_| all_done);
         mismatches.extend(missing.map(|event| SafeText::clean(&format!("the receipt has no event {event}"), 300)));
         Ok(OnchainOutcome { moves, gas_cost, mismatches })
     }

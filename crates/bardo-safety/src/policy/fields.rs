@@ -11,7 +11,7 @@ use super::rules::{
     MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinSeconds, MinUsd, Permission, PolicyValue, Require,
     TokenRules, ToolRules,
 };
-use bardo_base::model::{Category, Check};
+use bardo_base::model::Check;
 
 /// Component that enforces a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +26,8 @@ pub enum EnforcedBy {
     Routing,
     /// The file parser, which rejects any other value.
     Load,
-    /// Nothing: only tools of this category could violate it.
-    ToolsOf(Category),
+    /// Nothing: only the tool of this name could violate it.
+    Tool(&'static str),
 }
 
 /// One field of a policy.
@@ -215,9 +215,9 @@ table! {
             uniswapx_from_usd: MaxUsd = EnforcedBy::Routing;
 
             /// Minimum benefit of moving a liquidity position, in dollars.
-            min_rebalance_benefit_usd: MinUsd = EnforcedBy::ToolsOf(Category::Lp);
+            min_rebalance_benefit_usd: MinUsd = EnforcedBy::Tool("rebalance_position");
             /// Requires a check of the benefit before a liquidity position is moved.
-            require_rebalance_check: Require = EnforcedBy::ToolsOf(Category::Lp);
+            require_rebalance_check: Require = EnforcedBy::Tool("rebalance_position");
 
             /// Dollars above which a single tool needs approval: TOOL = { requires_approval_above_usd = "…" }.
             tools: ToolRules = EnforcedBy::Approval;

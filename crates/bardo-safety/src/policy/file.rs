@@ -9,7 +9,6 @@ use toml::de::DeTable;
 use super::fields::{Rules, RulesFile, SecondApprovalRules};
 use super::preset::PolicyPreset;
 use super::{Policy, PolicyOrigin};
-use bardo_base::model::Category;
 use bardo_base::regular_file;
 use bardo_base::text::{SafeText, nearest};
 
@@ -37,13 +36,13 @@ pub enum PolicyError {
         /// Description of the error, with a correct form.
         what: String,
     },
-    /// Installed tools could violate a rule that nothing enforces.
-    #[error("nothing enforces {field}, although {category} tools are installed: remove those tools")]
+    /// An installed tool could violate a rule that nothing enforces.
+    #[error("nothing enforces {field}, although {tool} is installed: remove that tool")]
     Unenforced {
         /// Name of the rule.
         field: String,
-        /// Category of the tools.
-        category: Category,
+        /// Name of the tool.
+        tool: &'static str,
     },
 }
 

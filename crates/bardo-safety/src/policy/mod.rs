@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use alloy::primitives::{Address, B256, Keccak256};
 
-use bardo_base::model::{Category, Check};
+use bardo_base::model::Check;
 use bardo_base::units::Usd;
 
 pub use fields::{EnforcedBy, PhaseRules, Phases, PolicyField, Rules, SecondApprovalRules, SpendingLimits};
@@ -245,28 +245,28 @@ impl fmt::Display for PolicyEnforcer {
 /// Nothing enforces a field of the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotEnforced {
-    /// Tools are installed that could break it.
-    #[error("NOT ENFORCED although {0} tools are installed")]
-    Although(Category),
-    /// No tool is installed that could break it.
-    #[error("not enforced: no {0} tool is installed")]
-    NoTool(Category),
+    /// The tool that could break it is installed.
+    #[error("NOT ENFORCED although {0} is installed")]
+    Although(&'static str),
+    /// The only tool that could break it is not installed.
+    #[error("not enforced: {0} is not installed")]
+    NoTool(&'static str),
 }
 
 impl PolicyField {
-    /// Returns the component that enforces the field if tools of these categories are installed.
+    /// Returns the component that enforces the field if the tools of these names are installed.
     ///
     /// # Errors
     /// [`NotEnforced`] if nothing enforces it.
-    pub fn enforced_with(&self, installed: &[Category]) -> Result<PolicyEnforcer, NotEnforced> {
+    pub fn enforced_with(&self, installed: &[&str]) -> Result<PolicyEnforcer, NotEnforced> {
         match self.enforced {
             EnforcedBy::By(check) => Ok(PolicyEnforcer::Check(check)),
             EnforcedBy::Approval => Ok(PolicyEnforcer::Approval),
             EnforcedBy::Sending => Ok(PolicyEnforcer::Sender),
             EnforcedBy::Routing => Ok(PolicyEnforcer::TradingTools),
             EnforcedBy::Load => Ok(PolicyEnforcer::Reader),
-            EnforcedBy::ToolsOf(category) if installed.contains(&category) => Err(NotEnforced::Although(category)),
-            EnforcedBy::ToolsOf(category) => Err(NotEnforced::NoTool(category)),
+            EnforcedBy::Tool(tool) if installed.contains(&tool) => Err(NotEnforced::Although(tool)),
+            EnforcedBy::Tool(tool) => Err(NotEnforced::NoTool(tool)),
         }
     }
 }
@@ -275,11 +275,11 @@ impl PolicyField {
 ///
 /// # Errors
 /// [`PolicyError::Unenforced`] for the first rule that is not.
-pub fn enforceable(installed: &[Category]) -> Result<(), PolicyError> {
+pub fn enforceable(installed: &[&str]) -> Result<(), PolicyError> {
     let fields = Policy::preset(PolicyPreset::ReadOnly).fields().into_iter();
     let mut open = fields.filter_map(|field| match field.enforced {
-        EnforcedBy::ToolsOf(category) if installed.contains(&category) => {
-            Some(PolicyError::Unenforced { field: field.name, category })
+        EnforcedBy::Tool(tool) if installed.contains(&tool) => {
+            Some(PolicyError::Unenforced { field: field.name, tool })
         }
         _ => None,
     });

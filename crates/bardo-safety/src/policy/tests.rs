@@ -5,7 +5,7 @@ use alloy::primitives::address;
 use super::*;
 use crate::approval::ApprovalNeed;
 use crate::ledger::{CapPeriod, MicroUsd};
-use bardo_base::model::{Category, Check, Phase};
+use bardo_base::model::{Check, Phase};
 use golem_chain::token::TokenId;
 
 fn text(toml: &str) -> Result<Policy, PolicyError> {
@@ -357,14 +357,14 @@ fn no_field_is_carried_in_silence() {
         match field.enforced {
             EnforcedBy::By(check) => assert!(Check::ALL.contains(&check)),
             EnforcedBy::Approval | EnforcedBy::Sending | EnforcedBy::Routing | EnforcedBy::Load => {}
-            EnforcedBy::ToolsOf(category) => {
-                assert_eq!(field.enforced_with(&[]), Err(NotEnforced::NoTool(category)), "{}", field.name);
-                let refused = enforceable(&[Category::Trading, category]).unwrap_err();
-                assert!(matches!(refused, PolicyError::Unenforced { category: found, .. } if found == category));
+            EnforcedBy::Tool(tool) => {
+                assert_eq!(field.enforced_with(&[]), Err(NotEnforced::NoTool(tool)), "{}", field.name);
+                let refused = enforceable(&["token_approve", tool]).unwrap_err();
+                assert!(matches!(refused, PolicyError::Unenforced { tool: found, .. } if found == tool));
             }
         }
     }
-    assert_eq!(enforceable(&[Category::Trading]), Ok(()));
+    assert_eq!(enforceable(&["token_approve"]), Ok(()));
     // One wallet on every chain, however it is written.
     let wallet = Wallet(address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266"));
     let policy =

@@ -3,6 +3,7 @@
 use alloy::primitives::U256;
 
 use super::{JudgeContext, TokenMove};
+use crate::position_calls;
 use crate::proposal::{Proposal, ProposalIntent};
 use crate::wrapping::only_wraps;
 use bardo_base::model::ActionClass;
@@ -67,6 +68,7 @@ pub(super) fn classify(
 /// |---|---|
 /// | a revocation, cancellation or refund by its calldata; by its intent alone | read-only; new position |
 /// | a wrapping of the native token, or its reverse, by its calldata; by its intent alone | read-only; new position |
+/// | a withdrawal from a liquidity position by its calldata: all of it; a part, or its fees | close; decrease |
 /// | an allowance, a transfer, a change of identity or of PolicyCage rules | new position |
 /// | a risky token for stablecoins or ETH, or ETH for stablecoins, received by the account | close |
 /// | anything for a risky token, or stablecoins for ETH | increase |
@@ -86,6 +88,8 @@ pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &JudgeC
         | ProposalIntent::SpeedUp
         | ProposalIntent::CancelTransaction
         | ProposalIntent::Wrap => ActionClass::NewPosition,
+        ProposalIntent::Liquidity => position_calls::plan(proposal, around.position_manager)
+            .map_or(ActionClass::NewPosition, |plan| position_calls::class(&plan)),
         ProposalIntent::Bridge if proposal.order.as_ref().is_some_and(|order| order.arrival.is_some()) => {
             ActionClass::Rebalance
         }

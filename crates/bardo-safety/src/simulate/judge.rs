@@ -11,6 +11,7 @@ use alloy::sol_types::SolCall as _;
 use super::class::{classify, declared_class};
 use super::figures::{figure, name};
 use super::{DeclarationFault, JudgeContext, SimulatedEffects, TokenMove};
+use crate::position_calls;
 use crate::proposal::{LegPurpose, ProposalIntent};
 use crate::registry_calls;
 use crate::revocation;
@@ -21,6 +22,7 @@ use bardo_abi::permit2::Permit2;
 use bardo_base::model::{ActionClass, RuleName};
 use golem_chain::fork::{ExecutionStatus, NftChange, RevertReason, SimulatedOutcome, Simulation, StateChanges};
 use golem_chain::token::TokenId;
+use golem_protocols::uniswap::v3::manager::PositionPlan;
 
 /// Compares a simulation of the transactions from index `from` with the declaration. The returned [`SimulatedEffects`]
 /// is valid even if there are faults, so that both can be shown.
@@ -42,6 +44,10 @@ pub fn judge(
     // either. Their calls are decoded, and the agents that move must be seen to move.
     let registries = &around.registries;
     simulation.changes.unreadable.retain(|silent| !registry_calls::is_called(proposal, registries, silent.contract));
+    // The position manager's tokens are single ones, so it does not answer a token's queries.
+    let is_manager = |contract| Some(contract) == around.position_manager;
+    let withdraws = position_calls::plan(proposal, around.position_manager).is_some();
+    simulation.changes.unreadable.retain(|silent| !(withdraws && is_manager(silent.contract)));
     let judge = Judge { payload, from, simulation: &simulation, base_fee, around };
     let mut faults = Vec::new();
     judge.outcomes(&mut faults);
@@ -451,7 +457,9 @@ impl Judge<'_> {
         };
         // A registry of agents stores what its calldata contains, which was decoded.
         let by_registry = |at: Address| registry_calls::is_called(self.payload.proposal(), &self.around.registries, at);
-        let is_declared = |at: Address| by_policy_cage(at) || by_registry(at);
+        // So does the position manager, whose tokens were compared one by one.
+        let by_manager = |at: Address| Some(at) == self.around.position_manager && self.position_plan().is_some();
+        let is_declared = |at: Address| by_policy_cage(at) || by_registry(at) || by_manager(at);
         let unexplained = changes.unexplained().filter(|write| write.concerns(one) && !is_declared(write.account));
         for write in unexplained {
             let found = format!("{} writes slot {:#x}", write.account, write.slot);
@@ -474,19 +482,37 @@ impl Judge<'_> {
                 "it does not move",
             ));
         }
+        let manager = self.around.position_manager;
+        if self.includes_main() && position_calls::moves_a_token(proposal, manager) && !is_seen {
+            faults.push(DeclarationFault::new(
+                RuleName::Nft,
+                "the token of the closed position is burned",
+                "it does not move",
+            ));
+        }
     }
 
     /// Returns true if the calldata declares that a single token moves so.
     fn declares_agent(&self, change: &NftChange) -> bool {
-        registry_calls::declares(self.payload.proposal(), &self.around.registries, change)
+        let proposal = self.payload.proposal();
+        registry_calls::declares(proposal, &self.around.registries, change)
+            || position_calls::declares(proposal, self.around.position_manager, change)
     }
 
-    /// Returns true if the balance of `holder` in `collection` is the number of agents that it has by the calldata. The
-    /// agents themselves are checked one by one.
+    /// Change of a liquidity position that the calldata declares.
+    fn position_plan(&self) -> Option<PositionPlan> {
+        position_calls::plan(self.payload.proposal(), self.around.position_manager)
+    }
+
+    /// Returns true if the balance of `holder` in `collection` is the number of agents or positions that it has by the
+    /// calldata. They themselves are checked one by one.
     fn counts_agents(&self, collection: Address, holder: Address) -> bool {
         let Some(balance) = self.changes().balance(collection, holder) else { return false };
         let (proposal, registries) = (self.payload.proposal(), &self.around.registries);
-        let after = registry_calls::agents_after(proposal, registries, (collection, holder), balance.before);
+        let counted = (collection, holder);
+        let after = registry_calls::agents_after(proposal, registries, counted, balance.before).or_else(|| {
+            position_calls::positions_after(proposal, self.around.position_manager, counted, balance.before)
+        });
         after == Some(balance.after)
     }
 
@@ -591,6 +617,7 @@ impl Judge<'_> {
             | ProposalIntent::PolicyCage
             | ProposalIntent::SpeedUp
             | ProposalIntent::CancelTransaction
+            | ProposalIntent::Liquidity
             | ProposalIntent::Wrap => classify(&lost, &gained, more_allowed, self.around),
         };
         let revokes = revocation::only_revokes(self.payload.proposal(), self.from, self.around);
@@ -602,6 +629,12 @@ impl Judge<'_> {
             && !revokes
             && !lost.is_empty()
             && !more_allowed;
+        // A withdrawal from a position takes nothing from the account.
+        let withdraws = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition)
+            && self.position_plan().is_some_and(|plan| plan.is_exit())
+            && lost.is_empty()
+            && !more_allowed;
+        let leaves = leaves || withdraws;
         // By the calldata, so that a refund or a cancellation may also be sped up under a stop.
         let refunds = revocation::only_refunds(self.payload.proposal(), self.from, self.around);
         // A transaction that only uses a nonce revokes nothing that a simulation could show.

@@ -134,7 +134,7 @@ pub struct PositionContracts {
     pub manager: Address,
     /// Factory of the pools.
     pub factory: Address,
-    /// Multicall3.
+    /// Multicall3, which batches the reads.
     pub multicall: Address,
 }
 

@@ -30,9 +30,9 @@ pub struct Params {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum OneOrMany {
-    /// One position.
+    /// Identity of one position.
     One(String),
-    /// Several positions.
+    /// Identities of several positions.
     Many(Vec<String>),
 }
 

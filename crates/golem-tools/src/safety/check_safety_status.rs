@@ -331,7 +331,7 @@ fn standing_approvals(context: &CallContext) -> Vec<StandingApproval> {
 }
 
 fn unenforced(policy: &Policy) -> Vec<String> {
-    let installed: Vec<_> = ALL_TOOL_DEFS.iter().map(|tool| tool.meta.category).collect();
+    let installed: Vec<_> = ALL_TOOL_DEFS.iter().map(|tool| tool.meta.name).collect();
     let fields = policy.fields();
     fields.into_iter().filter(|field| field.enforced_with(&installed).is_err()).map(|field| field.name).collect()
 }

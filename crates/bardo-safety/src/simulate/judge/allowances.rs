@@ -175,6 +175,7 @@ impl Judge<'_> {
             | ProposalIntent::PolicyCage
             | ProposalIntent::SpeedUp
             | ProposalIntent::CancelTransaction
+            | ProposalIntent::Liquidity
             | ProposalIntent::Wrap => return,
         };
         let calls = proposal.legs.iter().skip(self.from).filter(|leg| Some(leg.to) != self.around.permit2);

@@ -6,6 +6,7 @@
 //! once ([`ladder`]), and a quote is one search and one step, with checked arithmetic.
 
 pub mod ladder;
+pub mod manager;
 pub mod math;
 pub mod position;
 pub mod swap_step;

@@ -33,12 +33,12 @@ impl TickRange {
         Ok(Self { lower, upper })
     }
 
-    /// Lower tick.
+    /// Returns the lower tick.
     pub fn lower(self) -> i32 {
         self.lower
     }
 
-    /// Upper tick.
+    /// Returns the upper tick.
     pub fn upper(self) -> i32 {
         self.upper
     }

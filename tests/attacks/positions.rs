@@ -1,0 +1,224 @@
+//! Withdrawals from liquidity positions that a hostile tool or agent bends: the pipeline refuses each before it is signed.
+
+use alloy::primitives::aliases::{I24, U24};
+use alloy::primitives::{Address, Bytes, U256, hex};
+use alloy::providers::Provider as _;
+use alloy::sol_types::SolCall;
+use bardo::abi::erc20::{Erc20, OpenMint};
+use bardo::abi::uniswap_v3::NonfungiblePositionManager as Manager;
+use bardo::chain::network::KnownContract;
+use bardo::chain::token::{self, TokenInfo};
+use bardo::safety::proposal::{Inflow, LegPurpose, Proposal, ProposalIntent};
+
+use bardo_testkit::harness::{TestHarness, leg};
+
+const FEE: u32 = 100;
+const STRANGER: Address = Address::repeat_byte(0x5a);
+
+/// Account with a position in the pool of two stablecoins.
+struct Holder {
+    world: TestHarness,
+    manager: Address,
+    tokens: Vec<TokenInfo>,
+    token_id: U256,
+    liquidity: u128,
+    /// Amounts that a withdrawal of all of it pays now.
+    worth: [U256; 2],
+    /// Time of the newest block.
+    now: u64,
+}
+
+impl Holder {
+    async fn new(account: usize) -> Self {
+        let world = TestHarness::new(account).await;
+        let manager = world.contract(KnownContract::V3PositionManager);
+        let book = &world.client.network().book;
+        let listed = |symbol: &str| book.tokens().iter().find(|token| token.symbol == symbol).unwrap().address;
+        let mut addresses = [listed("USDC"), listed("DAI")];
+        addresses.sort_unstable();
+        let read = token::read(&addresses, world.client.network(), world.client.agreed()).await.unwrap();
+        let tokens: Vec<TokenInfo> = read.into_iter().map(Result::unwrap).collect();
+        let whole = |at: usize, amount: u64| U256::from(amount) * U256::from(10).pow(U256::from(tokens[at].decimals));
+        for at in [0, 1] {
+            world.send(addresses[at], OpenMint::mintCall { to: world.account(), value: whole(at, 2_000) }).await;
+            world.send(addresses[at], Erc20::approveCall { spender: manager, value: U256::MAX }).await;
+        }
+        let (first, second) = (tokens[0].decimals, tokens[1].decimals);
+        let middle = if first == second { 0 } else { 276_324 * (i32::from(second > first) * 2 - 1) };
+        let params = Manager::MintParams {
+            token0: addresses[0],
+            token1: addresses[1],
+            fee: U24::from(FEE),
+            tickLower: I24::try_from(middle - 1_000).unwrap(),
+            tickUpper: I24::try_from(middle + 1_000).unwrap(),
+            amount0Desired: whole(0, 1_000),
+            amount1Desired: whole(1, 1_000),
+            amount0Min: U256::ZERO,
+            amount1Min: U256::ZERO,
+            recipient: world.account(),
+            deadline: U256::MAX,
+        };
+        let before = [0, 1].map(|at| tokens[at].clone());
+        let held = [world.balance(&before[0]).await, world.balance(&before[1]).await];
+        world.send(manager, Manager::mintCall { params }).await;
+        let left = [world.balance(&before[0]).await, world.balance(&before[1]).await];
+        let owner = world.account();
+        let count = world.ask(manager, Manager::balanceOfCall { owner }).await;
+        let index = count - U256::ONE;
+        let token_id = world.ask(manager, Manager::tokenOfOwnerByIndexCall { owner, index }).await;
+        let liquidity = world.ask(manager, Manager::positionsCall { tokenId: token_id }).await.liquidity;
+        let head = world.client.provider().get_block(alloy::eips::BlockId::latest()).await.unwrap().unwrap();
+        let worth = [held[0] - left[0], held[1] - left[1]];
+        Self { world, manager, tokens, token_id, liquidity, worth, now: head.header.timestamp }
+    }
+
+    fn collect(&self, token_id: U256, recipient: Address) -> Bytes {
+        let params =
+            Manager::CollectParams { tokenId: token_id, recipient, amount0Max: u128::MAX, amount1Max: u128::MAX };
+        Manager::collectCall { params }.abi_encode().into()
+    }
+
+    fn decrease(&self, token_id: U256, liquidity: u128, least: [U256; 2], deadline: U256) -> Bytes {
+        let params = Manager::DecreaseLiquidityParams {
+            tokenId: token_id,
+            liquidity,
+            amount0Min: least[0],
+            amount1Min: least[1],
+            deadline,
+        };
+        Manager::decreaseLiquidityCall { params }.abi_encode().into()
+    }
+
+    fn burn(&self) -> Bytes {
+        Manager::burnCall { tokenId: self.token_id }.abi_encode().into()
+    }
+
+    fn soon(&self) -> U256 {
+        U256::from(self.now + 600)
+    }
+
+    /// Amounts a little below what comes out: far above what the slippage of the rules allows at this width.
+    fn least(&self) -> [U256; 2] {
+        self.worth.map(|worth| worth * U256::from(999) / U256::from(1_000))
+    }
+
+    fn together(&self, data: Vec<Bytes>) -> Bytes {
+        Manager::multicallCall { data }.abi_encode().into()
+    }
+
+    fn close(&self, least: [U256; 2], deadline: U256) -> Bytes {
+        let decrease = self.decrease(self.token_id, self.liquidity, least, deadline);
+        self.together(vec![decrease, self.collect(self.token_id, self.world.account()), self.burn()])
+    }
+
+    /// Proposal of a call to the manager that declares these minimums.
+    fn proposal(&self, data: Bytes, least: [U256; 2]) -> Proposal {
+        let account = self.world.account();
+        let inflow = |at: usize| Inflow {
+            token: self.tokens[at].clone(),
+            at_least: least[at],
+            expected: self.worth[at],
+            recipient: account,
+        };
+        let mut main = leg(LegPurpose::Main, self.manager, data);
+        main.gas_limit = 600_000;
+        Proposal {
+            inflows: vec![inflow(0), inflow(1)],
+            recipients: vec![account],
+            ..self.world.proposal(ProposalIntent::Liquidity, vec![main])
+        }
+    }
+
+    /// Rules that a proposal breaks.
+    async fn broken(&self, proposal: Proposal) -> Vec<String> {
+        self.world.refused(proposal).await.1.into_iter().collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_withdrawal_pays_nobody_but_the_account() {
+    let holder = Holder::new(7).await;
+    // The honest form passes, so each refusal below has its one reason.
+    let (least, soon) = (holder.least(), holder.soon());
+    assert!(holder.world.preview(holder.proposal(holder.close(least, soon), least)).await.is_ok());
+    for elsewhere in [STRANGER, Address::ZERO, holder.manager] {
+        let alone = holder.collect(holder.token_id, elsewhere);
+        let decrease = holder.decrease(holder.token_id, holder.liquidity, least, soon);
+        let inside = holder.together(vec![decrease, alone.clone(), holder.burn()]);
+        for data in [alone, inside] {
+            assert!(holder.broken(holder.proposal(data, [U256::ZERO; 2])).await.contains(&"calldata".to_owned()));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn minimums_below_the_policys_slippage_are_refused() {
+    let holder = Holder::new(8).await;
+    let (least, soon) = (holder.least(), holder.soon());
+    for (first, second) in [(U256::ZERO, U256::ZERO), (least[0], U256::ZERO), (U256::ZERO, least[1])] {
+        // The range is ten percent wide on each side: at the slippage of the rules, two percent, some of both must come out.
+        let given = [first, second];
+        let rules = holder.broken(holder.proposal(holder.close(given, soon), given)).await;
+        assert_eq!(rules, ["min_out"], "{given:?}");
+    }
+    // Nor does a declared minimum above the calldata's count.
+    let rules = holder.broken(holder.proposal(holder.close([U256::ZERO; 2], soon), least)).await;
+    assert!(rules.contains(&"calldata".to_owned()) && rules.contains(&"min_out".to_owned()), "{rules:?}");
+    for deadline in [U256::MAX, U256::from(holder.now + 86_400), U256::from(holder.now - 1)] {
+        let rules = holder.broken(holder.proposal(holder.close(least, deadline), least)).await;
+        assert!(rules.contains(&"deadline".to_owned()), "{deadline}: {rules:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_position_of_another_account_is_refused() {
+    let holder = Holder::new(9).await;
+    // A position of the devnet's treasury.
+    let other = U256::from(1);
+    let rules = holder.broken(holder.proposal(holder.collect(other, holder.world.account()), [U256::ZERO; 2])).await;
+    assert!(rules.contains(&"nft".to_owned()), "{rules:?}");
+    // Its own and the other one in one call.
+    let both = [holder.token_id, other].map(|id| holder.collect(id, holder.world.account()));
+    let rules = holder.broken(holder.proposal(holder.together(both.to_vec()), [U256::ZERO; 2])).await;
+    assert!(rules.contains(&"calldata".to_owned()), "{rules:?}");
+    // Other tokens than the position's.
+    let mut mixed = holder.proposal(holder.close(holder.least(), holder.soon()), [U256::ZERO; 2]);
+    mixed.inflows[0].token = holder.world.weth.clone();
+    let rules = holder.broken(mixed).await;
+    assert!(!rules.is_empty(), "another token is declared");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_beside_the_withdrawal_is_refused() {
+    let holder = Holder::new(3).await;
+    let (least, soon, me) = (holder.least(), holder.soon(), holder.world.account());
+    let steps = [
+        holder.decrease(holder.token_id, holder.liquidity, least, soon),
+        holder.collect(holder.token_id, me),
+        holder.burn(),
+    ];
+    // transferFrom, approve, setApprovalForAll, sweepToken, unwrapWETH9 and selfPermit of the manager, by selector.
+    let selectors = ["23b872dd", "095ea7b3", "a22cb465", "df2ab5bb", "49404b7c", "f3995c67"];
+    for selector in selectors {
+        let mut call = hex::decode(selector).unwrap();
+        call.extend([0; 192]);
+        let call = Bytes::from(call);
+        let with = holder.together([steps.as_slice(), std::slice::from_ref(&call)].concat());
+        for data in [with, call] {
+            let rules = holder.broken(holder.proposal(data, least)).await;
+            assert!(rules.contains(&"calldata".to_owned()), "{selector}: {rules:?}");
+        }
+    }
+    // The same calls under another intent, with ether, or with an allowance.
+    let honest = || holder.proposal(holder.close(least, soon), least);
+    for intent in [ProposalIntent::Swap, ProposalIntent::Refund, ProposalIntent::Revoke] {
+        let rules = holder.broken(Proposal { intent, ..honest() }).await;
+        assert!(rules.contains(&"calldata".to_owned()), "{intent:?}: {rules:?}");
+    }
+    let mut paying = honest();
+    paying.legs[0].value = U256::ONE;
+    assert!(holder.broken(paying).await.contains(&"calldata".to_owned()));
+    let mut elsewhere = honest();
+    elsewhere.legs[0].to = STRANGER;
+    assert!(!holder.broken(elsewhere).await.is_empty());
+}

@@ -1,0 +1,261 @@
+//! Withdrawals from liquidity positions, through executor and pipeline on the devnet: what is claimed equals balances,
+//! events and answers of the position manager.
+
+use alloy::primitives::aliases::{I24, U24, U160};
+use alloy::primitives::{Address, U256};
+use alloy::providers::Provider as _;
+use alloy::rpc::types::TransactionRequest;
+use alloy::sol_types::SolCall;
+use bardo::abi::erc20::{Erc20, OpenMint};
+use bardo::abi::uniswap_v3::{NonfungiblePositionManager as Manager, SwapRouter02};
+use bardo::base::error::{ErrorCode, ToolError};
+use bardo::base::clock::{Clock as _, SystemClock};
+use bardo::base::model::{Phase, StopLevel};
+use bardo::base::units::TokenAmount;
+use bardo::chain::network::KnownContract;
+use bardo::engine::{ApprovalMode, CallStatus, Catalog, Executor, ToolCall, ToolInput, ToolResponse};
+use bardo::runtime::data::ALL_MIGRATIONS;
+use bardo::safety::stop::StopFile;
+use bardo::store::{Store, StoreConfig};
+use bardo::tools::ALL_TOOL_DEFS;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use bardo_testkit::acting::{acting, executor, ruled, seen};
+use bardo_testkit::harness::TestHarness;
+
+/// Fee of the pool of two stablecoins.
+const FEE: u32 = 100;
+
+struct Fixture {
+    world: TestHarness,
+    executor: Executor,
+    phase: watch::Sender<Phase>,
+    /// Tokens in the pool's order.
+    tokens: [Address; 2],
+    decimals: [u8; 2],
+    folder: tempfile::TempDir,
+}
+
+impl Fixture {
+    /// Account with some of USDC and of `other`, under the demo policy.
+    async fn new(account: usize, other: &str) -> Self {
+        let world = TestHarness::new(account).await;
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
+        let pipeline = world.pipeline_under(ruled(&world, folder.path(), &store, ""), &store);
+        let (acting, phase) = acting(&world, pipeline, ApprovalMode::Never);
+        let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+        let executor = executor(catalog, seen(&world), world.fabric(), Some(store), Some(acting));
+        let listed = |symbol: &str| {
+            let tokens = world.client.network().book.tokens();
+            tokens.iter().find(|token| token.symbol == symbol).unwrap().address
+        };
+        let usdc = listed("USDC");
+        let mut tokens = [usdc, listed(other)];
+        tokens.sort_unstable();
+        let decimals = tokens.map(|token| if token == usdc || other == "USDT" { 6 } else { 18 });
+        let fixture = Self { world, executor, phase, tokens, decimals, folder };
+        for at in [0, 1] {
+            let to = fixture.world.account();
+            fixture.world.send(tokens[at], OpenMint::mintCall { to, value: fixture.whole(at, 90_000) }).await;
+            for spender in [fixture.manager(), fixture.world.contract(KnownContract::SwapRouter02)] {
+                fixture.world.send(tokens[at], Erc20::approveCall { spender, value: U256::MAX }).await;
+            }
+        }
+        fixture
+    }
+
+    fn manager(&self) -> Address {
+        self.world.contract(KnownContract::V3PositionManager)
+    }
+
+    fn whole(&self, at: usize, amount: u64) -> U256 {
+        U256::from(amount) * U256::from(10).pow(U256::from(self.decimals[at]))
+    }
+
+    async fn held(&self) -> [U256; 2] {
+        let owner = self.world.account();
+        let of = async |at: usize| self.world.ask(self.tokens[at], Erc20::balanceOfCall { owner }).await;
+        [of(0).await, of(1).await]
+    }
+
+    /// Opens a position around a price of one dollar each; returns its token.
+    async fn open(&self, amount: u64) -> U256 {
+        let [first, second] = self.decimals;
+        let middle = if first == second { 0 } else { 276_324 * (i32::from(second > first) * 2 - 1) };
+        let params = Manager::MintParams {
+            token0: self.tokens[0],
+            token1: self.tokens[1],
+            fee: U24::from(FEE),
+            tickLower: I24::try_from(middle - 200).unwrap(),
+            tickUpper: I24::try_from(middle + 200).unwrap(),
+            amount0Desired: self.whole(0, amount),
+            amount1Desired: self.whole(1, amount),
+            amount0Min: U256::ZERO,
+            amount1Min: U256::ZERO,
+            recipient: self.world.account(),
+            deadline: U256::MAX,
+        };
+        self.world.send(self.manager(), Manager::mintCall { params }).await;
+        let owner = self.world.account();
+        let count = self.world.ask(self.manager(), Manager::balanceOfCall { owner }).await;
+        let index = count - U256::ONE;
+        self.world.ask(self.manager(), Manager::tokenOfOwnerByIndexCall { owner, index }).await
+    }
+
+    async fn swap(&self, from: usize, amount: u64) {
+        let params = SwapRouter02::ExactInputSingleParams {
+            tokenIn: self.tokens[from],
+            tokenOut: self.tokens[1 - from],
+            fee: U24::from(FEE),
+            recipient: self.world.account(),
+            amountIn: self.whole(from, amount),
+            amountOutMinimum: U256::ZERO,
+            sqrtPriceLimitX96: U160::ZERO,
+        };
+        let router = self.world.contract(KnownContract::SwapRouter02);
+        self.world.send(router, SwapRouter02::exactInputSingleCall { params }).await;
+    }
+
+    /// Result that a call of the account to the manager would have.
+    async fn would<C: SolCall>(&self, call: C) -> C::Return {
+        let request = TransactionRequest::default();
+        let request = request.from(self.world.account()).to(self.manager()).input(call.abi_encode().into());
+        C::abi_decode_returns(&self.world.client.provider().call(request).await.unwrap()).unwrap()
+    }
+
+    async fn call(&self, tool: &str, params: Value) -> ToolResponse {
+        self.executor.call(ToolCall::new(tool, ToolInput::Json(params))).await
+    }
+
+    async fn data(&self, tool: &str, params: Value) -> Value {
+        let response = self.call(tool, params).await;
+        assert_eq!(response.status, CallStatus::Success, "{response:#?}");
+        // Receipts, events and balances are as declared.
+        if let Some(hints) = response.decision_hints.as_ref().filter(|_| tool != "get_position") {
+            assert_eq!((&hints["mismatches"], &hints["state"]), (&json!([]), &json!("done")), "{hints:#}");
+        }
+        response.data.unwrap()
+    }
+
+    fn amounts(&self, data: &Value, names: [&str; 2]) -> [U256; 2] {
+        [0, 1].map(|at| TokenAmount::parse(data[names[at]].as_str().unwrap(), self.decimals[at]).unwrap().raw())
+    }
+}
+
+const RECEIVED: [&str; 2] = ["amount0", "amount1"];
+const FEES: [&str; 2] = ["fees0", "fees1"];
+
+fn code(response: &ToolResponse) -> Option<ErrorCode> {
+    response.error.as_ref().map(ToolError::code)
+}
+
+fn gained(before: [U256; 2], after: [U256; 2]) -> [U256; 2] {
+    [after[0] - before[0], after[1] - before[1]]
+}
+
+/// Open, swaps, collect, a part, close. Each step brings what the manager would pay and what the balances show; all of it
+/// together is what went in and the fees, but for one unit that the pool keeps of each token in each step.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_went_into_a_position_comes_out_with_its_fees() {
+    let fixture = Fixture::new(4, "DAI").await;
+    let start = fixture.held().await;
+    let token_id = fixture.open(2_000).await;
+    let opened = fixture.held().await;
+    let put_in = gained(opened, start);
+    let at = json!({"position_id": token_id.to_string(), "chain": "ethereum"});
+    let nothing = fixture.call("collect_fees", at.clone()).await;
+    assert_eq!(code(&nothing), Some(ErrorCode::ValidationFailed), "{nothing:#?}");
+
+    // There and back, so that only the fees remain.
+    fixture.swap(0, 20_000).await;
+    fixture.swap(1, 20_000).await;
+    let recipient = fixture.world.account();
+    let params = Manager::CollectParams { tokenId: token_id, recipient, amount0Max: u128::MAX, amount1Max: u128::MAX };
+    let owed = fixture.would(Manager::collectCall { params }).await;
+    let before = fixture.held().await;
+    let collected = fixture.data("collect_fees", at.clone()).await;
+    let fees = gained(before, fixture.held().await);
+    assert_eq!(fees, [owed.amount0, owed.amount1]);
+    assert!(!fees[0].is_zero() && !fees[1].is_zero(), "{fees:?}");
+    assert_eq!((fixture.amounts(&collected, RECEIVED), fixture.amounts(&collected, FEES)), (fees, fees));
+    assert_eq!(collected["closed"], false);
+
+    let whole = fixture.data("get_position", at.clone()).await["positions"][0].clone();
+    let mut part = at.clone();
+    part["share_pct"] = json!("25");
+    let before = fixture.held().await;
+    let removed = fixture.data("remove_liquidity", part.clone()).await;
+    let quarter = gained(before, fixture.held().await);
+    assert_eq!((fixture.amounts(&removed, RECEIVED), fixture.amounts(&removed, FEES)), (quarter, [U256::ZERO; 2]));
+    let liquidity = |data: &Value, field: &str| data[field].as_str().unwrap().parse::<u128>().unwrap();
+    let all = liquidity(&whole, "liquidity");
+    assert_eq!(liquidity(&removed, "liquidity_left"), all - all / 4);
+
+    // A position can be closed in every phase; withdrawing less cannot, at the end.
+    fixture.phase.send(Phase::Terminal).unwrap();
+    for (tool, params) in [("remove_liquidity", part), ("collect_fees", at.clone())] {
+        let refused = fixture.call(tool, params).await;
+        let expected = if tool == "collect_fees" { ErrorCode::ValidationFailed } else { ErrorCode::SafetyPhaseBlocked };
+        assert_eq!(code(&refused), Some(expected), "{refused:#?}");
+    }
+    let before = fixture.held().await;
+    let response = fixture.call("close_position", at.clone()).await;
+    assert_eq!(response.status, CallStatus::Success, "{response:#?}");
+    let (closed, hints) = (response.data.unwrap(), response.decision_hints.unwrap());
+    let rest = gained(before, fixture.held().await);
+    assert_eq!((fixture.amounts(&closed, RECEIVED), &closed["closed"]), (rest, &json!(true)));
+    // It counts as gas only.
+    let counted: f64 = hints["counted_usd"].as_str().unwrap().parse().unwrap();
+    assert!(counted > 0.0 && counted < 30.0, "{counted}");
+    let owner = fixture.world.account();
+    assert_eq!(fixture.world.ask(fixture.manager(), Manager::balanceOfCall { owner }).await, U256::ZERO);
+    assert_eq!(code(&fixture.call("close_position", at).await), Some(ErrorCode::PositionNotFound));
+
+    // Without fees, both tokens together are worth what went in, about a dollar each; the swaps moved one to the other.
+    let dollars = |amounts: [U256; 2]| {
+        let micro = |at: usize| amounts[at] * U256::from(1_000_000) / fixture.whole(at, 1);
+        (micro(0) + micro(1)).to::<u64>()
+    };
+    let (into, out) = (dollars(put_in), dollars(quarter) + dollars(rest));
+    assert!(into.abs_diff(out) < 100_000, "{into} {out}: ten cents of four thousand dollars");
+}
+
+/// Without trades between, the pool keeps at most one unit of each token for each step.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_position_that_nothing_traded_in_returns_all_but_a_unit() {
+    let fixture = Fixture::new(5, "USDT").await;
+    let before = fixture.held().await;
+    let token_id = fixture.open(1_500).await;
+    let at = json!({"position_id": token_id.to_string(), "chain": "ethereum"});
+    // An exit takes nothing from the account, so this stop lets it through.
+    let stop = StopFile::in_folder(fixture.folder.path());
+    stop.raise(StopLevel::ExitOnly, "odd prices", "test", SystemClock.now_millis()).unwrap();
+    fixture.data("close_position", at).await;
+    let after = fixture.held().await;
+    for (before, after) in before.into_iter().zip(after) {
+        assert!(before >= after && before - after <= U256::ONE, "{before} {after}");
+    }
+}
+
+/// A position without liquidity is closed by a collection and a burn.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_emptied_position_is_closed_without_a_withdrawal() {
+    let fixture = Fixture::new(6, "USDT").await;
+    let token_id = fixture.open(1_000).await;
+    let at = json!({"position_id": token_id.to_string(), "chain": "ethereum"});
+    let mut all = at.clone();
+    all["share_pct"] = json!("100");
+    let removed = fixture.data("remove_liquidity", all).await;
+    assert_eq!((&removed["liquidity_left"], &removed["closed"]), (&json!("0"), &json!(false)));
+    let closed = fixture.data("close_position", at).await;
+    assert_eq!((&closed["amount0"], &closed["amount1"], &closed["closed"]), (&json!("0"), &json!("0"), &json!(true)));
+    // Another account's position and impossible shares are refused before anything is proposed.
+    let others = fixture.call("close_position", json!({"position_id": "1", "chain": "ethereum"})).await;
+    assert_eq!(code(&others), Some(ErrorCode::ValidationFailed), "{others:#?}");
+    for share in ["0", "100.0001", "-1", "half"] {
+        let params = json!({"position_id": "1", "share_pct": share, "chain": "ethereum"});
+        assert_eq!(code(&fixture.call("remove_liquidity", params).await), Some(ErrorCode::ValidationFailed), "{share}");
+    }
+}
