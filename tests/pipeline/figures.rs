@@ -268,8 +268,8 @@ async fn other_undeclared_changes_are_reported_by_kind() {
         violations(&world, operated).await,
         [
             format!(
-                "calldata | a call that can be decoded | transaction 1 to {positions}: it calls a contract that is not \
-                 one of the declared tokens | {HONEST}"
+                "calldata | a call that can be decoded | transaction 1 to {positions}: the position manager can only be \
+                 called by a liquidity tool | {HONEST}"
             ),
             format!("operator | the operators of {positions} stay | {STRANGER} becomes true | {HONEST}"),
         ]
