@@ -1,6 +1,7 @@
 //! Command-line grammar of the program.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use alloy::primitives::B256;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -692,6 +693,86 @@ pub(super) enum KeysAction {
     },
     /// List the keys
     List,
+    /// Session keys, which act for an owner within what the owner has signed
+    #[command(
+        long_about = "Session keys, which act for an owner within what the owner has signed.\n\nA session key calls the \
+        owner's account through the delegation framework (EIP-7702 and ERC-7710). It can do only what the owner's \
+        delegation permits, even if it is stolen. Draft one, let the owner's wallet sign the typed data, accept the \
+        signature, and select it with account = \"session:ID\" or --key session:ID."
+    )]
+    Session {
+        #[command(subcommand)]
+        action: SessionKeyAction,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum SessionKeyAction {
+    /// Create a session key, and print the delegation that its owner has to sign
+    Draft(DraftArguments),
+    /// Accept the owner's signature; on a devnet, the owner may be an account of the development mnemonic
+    Accept {
+        /// Id of the session key
+        id: String,
+        /// Signature of the owner over the typed data, in hexadecimal [default: on a devnet, the owner signs here after
+        /// a confirmation on the terminal]
+        signature: Option<String>,
+        /// Read the session key's password from this file descriptor
+        #[arg(long, value_name = "N")]
+        password_fd: Option<u32>,
+    },
+    /// List the session keys of all ledgers, as their rows claim; a row is authenticated when its key signs
+    List,
+    /// Revoke session keys for good; needs no password, and the owner disables the delegation on chain
+    Revoke {
+        /// Ids of the session keys
+        #[arg(required_unless_present = "all")]
+        ids: Vec<String>,
+        /// Revoke every session key in the data folder
+        #[arg(long, conflicts_with = "ids")]
+        all: bool,
+        /// Reason for the audit log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DraftArguments {
+    /// Owner of the account: an address, or development:N on a devnet
+    #[arg(long, value_name = "ADDRESS")]
+    pub owner: String,
+    /// Chain that it acts on [default: the first one]
+    #[arg(long, value_name = "NAME")]
+    pub chain: Option<String>,
+    /// Contract that it may call: an address, a token's symbol, or a name of the chain's address book such as
+    /// universalRouter; repeat the option for more
+    #[arg(long, value_name = "CONTRACT", required = true)]
+    pub allow: Vec<String>,
+    /// Function that it may call, such as approve(address,uint256), or a selector [default: every function]
+    #[arg(long, value_name = "FUNCTION")]
+    pub method: Vec<String>,
+    /// Largest loss of a token by the owner in one call; repeat the option for more tokens
+    #[arg(long, value_name = "TOKEN=AMOUNT")]
+    pub max_loss: Vec<String>,
+    /// Largest amount of the native token that it may send with a call
+    #[arg(long, value_name = "AMOUNT", default_value = "0")]
+    pub max_value: String,
+    /// Time until it expires, such as 90m, 24h or 7d; at most 30d
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = super::session_keys::lifetime)]
+    pub expires: Duration,
+    /// Number of calls that it may make [default: no limit]
+    #[arg(long, value_name = "N")]
+    pub calls: Option<u64>,
+    /// Let PolicyCage check every call by the owner's rules on chain
+    #[arg(long)]
+    pub cage: bool,
+    /// Label, up to 40 characters
+    #[arg(long, value_name = "TEXT")]
+    pub label: Option<String>,
+    /// Read the password for the key file from this file descriptor
+    #[arg(long, value_name = "N")]
+    pub password_fd: Option<u32>,
 }
 
 #[derive(Debug, Clone, Subcommand)]

@@ -366,7 +366,7 @@ pub(super) async fn signing_context(
                 secret::password(&secret::read(options.password_fd, &asked).map_err(AccountError::Failure)?)
             }
         };
-        account = account::unlock(config, entry, password, ledger).await.map_err(AccountError::Answer)?;
+        account = account::unlock(config, &picked, password, (opened, ledger)).await.map_err(AccountError::Answer)?;
     }
     Ok(Some(SigningContext {
         paper: options.paper,

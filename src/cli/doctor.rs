@@ -35,6 +35,7 @@ use bardo_base::{
     service::ServiceError,
     text::SafeText,
 };
+use bardo_runtime::account::{SelectedAccount, SelectedSession};
 use bardo_runtime::data::DataFolder;
 use bardo_safety::custody::Keystore;
 use bardo_safety::stop::{StopFile, meaning};
@@ -421,8 +422,19 @@ fn keys(config: &Config) -> Vec<DoctorFinding> {
     let broken = listed.iter().filter_map(|one| one.entry.as_ref().err().map(|error| (&one.name, error)));
     let mut found: Vec<_> =
         broken.map(|(name, error)| DoctorFinding::fail(CHECK, format!("{name}: {error}"), FIX)).collect();
-    match bardo_runtime::account::named_key(config) {
-        Ok(Some(entry)) => found.push(DoctorFinding::ok(CHECK, format!("{} acts: {}", entry.name, entry.address))),
+    match bardo_runtime::account::named(config) {
+        Ok(Some(SelectedAccount::Session(session))) => {
+            let SelectedSession { id, key, owner, chain_id, ledger } = &*session;
+            let detail = format!(
+                "delegated: session key {id} ({}) acts for {owner} on chain {chain_id} (ledger {ledger})",
+                key.address
+            );
+            found.push(DoctorFinding::ok(CHECK, detail));
+        }
+        Ok(Some(named @ (SelectedAccount::Key(_) | SelectedAccount::Development { .. }))) => {
+            let name = named.key().map(|entry| entry.name.to_string()).unwrap_or_default();
+            found.push(DoctorFinding::ok(CHECK, format!("{name} acts: {}", named.address())));
+        }
         Ok(None) if found.is_empty() => {
             let (count, files) = (listed.len(), if listed.len() == 1 { "key file" } else { "key files" });
             found.push(DoctorFinding::ok(CHECK, format!("{count} {files}; none is selected to sign")));

@@ -3,6 +3,7 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
+use super::session_keys::said_of;
 use super::{CliExit, CommandFailure, load, password, print, print_json};
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{ConfigFlags, ConfigPaths, Environment};
@@ -10,8 +11,9 @@ use bardo_base::id::GolemId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use bardo_runtime::data::{ALL_MIGRATIONS, DataFolder};
-use bardo_runtime::reauthentication;
+use bardo_runtime::{reauthentication, session_keys};
 use bardo_safety::audit::{AuditKind, AuditLog, AuditNote, LogAnchor};
+use bardo_safety::custody::session_keys::RevokedBy;
 use bardo_safety::operator_proof::Authorisation;
 use bardo_safety::stop::{ActiveStop, OTHER_COPY_STOPPED, RestoredCopy, StopError, StopFile, meaning};
 use bardo_store::{Store, StoreConfig};
@@ -26,8 +28,8 @@ const CONFIRMATION_WORD: &str = "resume";
 const SESSION_KEYS_NOTE: &str = "\
 Every running process on this data folder drops its Golem's keys at once. Lowering the stop does not restore them: only
 a restart of the process with the stop lifted does. `bardo call`, and you yourself in a console, can still revoke
-allowances and cancel orders, but sign nothing else. An on-chain delegation of an account stays valid until its owner
-disables it with the owner's own wallet: that key is never here.
+allowances and cancel orders, but sign nothing else. Session keys are revoked for good. An on-chain delegation of an
+account stays valid until its owner disables it with the owner's own wallet: that key is never here.
 ";
 
 /// Explanation for lowering the level revoke.
@@ -59,11 +61,32 @@ pub(super) fn halt(
     if in_force.level() == Some(StopLevel::Revoke) && !json {
         print(SESSION_KEYS_NOTE)?;
     }
+    if in_force.level() == Some(StopLevel::Revoke) {
+        revoke_session_keys(&folder, reason, json);
+    }
     if set.is_some() || in_force != before {
         let raised = set.as_ref().unwrap_or(&in_force);
         record(&folder, AuditKind::HaltRaised, raised, raised);
     }
     Ok(exit)
+}
+
+/// Revokes every session key in the data folder. The stop is in force even if that fails, and no key signs under it.
+fn revoke_session_keys(folder: &std::path::Path, reason: &str, json: bool) {
+    let revoked = || -> Result<(), CommandFailure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let by = (RevokedBy::Stop, &SafeText::clean(reason, 200));
+        let revoked = runtime.block_on(session_keys::revoke(&DataFolder::at(folder), None, by, &SystemClock))?;
+        if !json {
+            print(&revoked.iter().map(said_of).collect::<String>())?;
+        }
+        Ok(())
+    };
+    if let Err(CommandFailure { error, .. }) = revoked() {
+        eprintln!(
+            "bardo: the stop is set, but not every session key was revoked: {error}; see `bardo keys session list`"
+        );
+    }
 }
 
 pub(super) fn resume(

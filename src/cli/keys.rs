@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{CliExit, CommandFailure, args::KeysAction, load, print, print_json, secret};
+use super::{CliExit, CommandFailure, args::KeysAction, load, print, print_json, secret, session_keys};
 use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::config::{ConfigFlags, Environment};
 use bardo_base::secret::Password;
@@ -47,7 +47,8 @@ pub(super) fn run(
     flags: &ConfigFlags,
     json: bool,
 ) -> Result<CliExit, CommandFailure> {
-    let folder = DataFolder::of(&load(environment, flags)?);
+    let config = load(environment, flags)?;
+    let folder = DataFolder::of(&config);
     let keystore = Keystore::at(folder.keys());
     match action {
         KeysAction::New { name, password_fd } => {
@@ -72,6 +73,7 @@ pub(super) fn run(
             create(&folder, &keystore, &name, &key, &password, json)
         }
         KeysAction::List => list(&keystore, json),
+        KeysAction::Session { action } => session_keys::run(action, &config, json),
     }
 }
 

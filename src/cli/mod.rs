@@ -47,6 +47,7 @@ mod roles;
 mod secret;
 #[cfg(unix)]
 mod serve;
+mod session_keys;
 mod session_summary;
 mod shell;
 mod spans;
@@ -70,6 +71,7 @@ use bardo_base::text::SafeText;
 use bardo_console::source::Source;
 use bardo_console::{Attention, ConsoleOptions, Keymap};
 use bardo_runtime::OpenError;
+use bardo_runtime::account::SelectedAccount;
 use bardo_runtime::data::devnets::DevnetName;
 use bardo_runtime::session::{Session, SessionOptions};
 use bardo_session::handle::SessionSummary;
@@ -421,11 +423,19 @@ fn key_password(
     descriptor: Option<u32>,
 ) -> Result<Option<Password>, CommandFailure> {
     // Read-only and paper sessions need no key.
-    if session.watch || session.paper || bardo_runtime::policy::is_devnet(config).unwrap_or(false) {
+    if session.watch || session.paper {
         return Ok(None);
     }
-    let named =
-        bardo_runtime::account::named_key(config).map_err(|error| CommandFailure::from(error.message().to_owned()))?;
+    let devnet = bardo_runtime::policy::is_devnet(config).unwrap_or(false);
+    let named = bardo_runtime::account::named(config);
+    let named = match named {
+        // On devnets, a session key alone needs a password, if it acts there.
+        Ok(Some(SelectedAccount::Session(session))) if !devnet || !session.is_real() => Some(session.key),
+        Ok(Some(SelectedAccount::Key(entry))) if !devnet => Some(entry),
+        Ok(Some(_) | None) => None,
+        Err(_) if devnet => None,
+        Err(error) => return Err(error.message().to_owned().into()),
+    };
     let Some(entry) = named else { return Ok(None) };
     let asked = format!("password of the key {} (empty: preview only, nothing is signed)", entry.name);
     let typed = secret::read(descriptor, &asked)?;

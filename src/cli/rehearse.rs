@@ -109,12 +109,12 @@ pub(super) fn run(config: &Config, size: Option<&str>) -> Result<Vec<DoctorFindi
 
 /// Reports the key that would sign, and returns its address for the stand-in.
 fn custody(config: &Config, findings: &mut Vec<DoctorFinding>) -> Option<String> {
-    match bardo_runtime::account::named_key(config) {
-        Ok(Some(entry)) => {
-            let detail =
-                format!("the stand-in gets what {} ({}) holds; the key stays locked", entry.name, entry.address);
+    match bardo_runtime::account::named(config) {
+        Ok(Some(named)) => {
+            let name = named.key().map(|entry| entry.name.to_string()).unwrap_or_default();
+            let detail = format!("the stand-in gets what {name} ({}) holds; the key stays locked", named.address());
             findings.push(DoctorFinding::ok(CHECK, detail));
-            Some(entry.address.to_string())
+            Some(named.address().to_string())
         }
         Ok(None) => {
             let fix =

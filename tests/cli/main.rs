@@ -54,6 +54,7 @@ mod schemas;
 #[cfg(unix)]
 mod serve;
 #[cfg(unix)]
+mod session_keys;
 mod shell;
 mod tools;
 #[cfg(unix)]

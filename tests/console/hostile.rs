@@ -388,6 +388,7 @@ fn snapshot() -> SessionSnapshot {
             own_hold: false,
         }),
         keys_revoked: false,
+        by_session_key: false,
         holdings: vec![ChainHoldings {
             chain: text("ethereum"),
             chain_id: 31_337,

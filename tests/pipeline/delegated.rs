@@ -19,16 +19,19 @@ use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::id::GolemId;
 use bardo::base::model::Phase;
 use bardo::base::secret::Password;
+use bardo::base::text::SafeText;
 use bardo::chain::devnet::Chain;
 use bardo::chain::network::KnownContract;
 use bardo::chain::price::PriceChain;
 use bardo::custody::delegated::{CallLimit, DelegationGrant, DelegationLimits};
-use bardo::custody::{DelegatedAccount, KeyName, Keystore, LedgerId, SecretKey};
+use bardo::custody::session_keys::{self, SessionKeyRecord, SessionKeyState};
+use bardo::custody::{DelegatedAccount, KeyName, Keystore, LedgerId, SecretKey, SessionKeeper, SessionKeyId};
 use bardo::engine::{
     self, ApprovalMode, CallStatus, Catalog, ConnectedChain, Executor, ExecutorConfig, ToolCall, ToolInput,
     ToolResponse, WriteAccess,
 };
 use bardo::fabric::Fabric;
+use bardo::safety::queue_key::QueueKey;
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -84,9 +87,11 @@ impl Session {
         delegation.signature = signer.sign_hash_sync(&digest).unwrap().as_bytes().into();
         let grant = DelegationGrant::read(&network, delegation).unwrap();
         assert_eq!(grant.check(&world.client).await, Ok(()));
-        let account = DelegatedAccount::new(keys.open(&name, &password, &ledger).unwrap(), grant).unwrap();
-
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let session = keys.open(&name, &password, &ledger).unwrap();
+        let id = record(&world, &grant, session.queue_key_of(ledger.as_str(), owner).unwrap()).await;
+        let keeper = SessionKeeper::new(id, ledger.as_str(), world.store.clone(), world.client.clone(), clock.clone());
+        let account = DelegatedAccount::new(session, grant, keeper).unwrap();
         let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
         let chains = vec![ConnectedChain::new(world.client.clone(), prices)];
         let (phase, own) = watch::channel(Phase::Thriving);
@@ -118,6 +123,33 @@ impl Session {
     async fn holds(&self, token: Address) -> U256 {
         self.world.ask(token, Erc20::balanceOfCall { owner: self.owner }).await
     }
+}
+
+/// Records a granted session key in the ledger.
+async fn record(world: &TestHarness, grant: &DelegationGrant, key: QueueKey) -> SessionKeyId {
+    let id = SessionKeyId::random();
+    let record = SessionKeyRecord {
+        id,
+        label: SafeText::clean("swaps", 40),
+        address: grant.session(),
+        owner: grant.owner(),
+        chain_id: grant.chain_id(),
+        manager: grant.manager(),
+        delegation: grant.delegation().clone(),
+        created_at: 1,
+        expires_at: 4_102_444_800,
+        max_calls: None,
+        uses: 0,
+        last_used: None,
+        state: SessionKeyState::Drafted,
+    };
+    let signature = grant.delegation().signature.clone();
+    let written = world.store.write(move |transaction| {
+        session_keys::insert(transaction, &record, &key)?;
+        session_keys::grant(transaction, id, &signature, &key)
+    });
+    written.await.unwrap();
+    id
 }
 
 /// The owner's own wallet delegates its account to the framework's code (EIP-7702).

@@ -201,6 +201,21 @@ codes! {
     /// The waiting transaction belongs to another Golem, or to the operator.
     TransactionNotOwn, "TRANSACTION_NOT_OWN", PermissionDenied, Wallet,
         "A Golem may replace only the transactions of its own calls; the operator may replace every one.";
+    /// The session key's time is over.
+    SessionKeyExpired, "SESSION_KEY_EXPIRED", PermissionDenied, Wallet,
+        "Draft a new session key with `bardo keys session draft`, and let the owner sign it.";
+    /// The session key was revoked.
+    SessionKeyRevoked, "SESSION_KEY_REVOKED", PermissionDenied, Wallet,
+        "A revoked session key never signs again. Draft a new one with `bardo keys session draft`.";
+    /// The owner's delegation does not cover the call.
+    SessionKeyOutOfScope, "SESSION_KEY_OUT_OF_SCOPE", PermissionDenied, Wallet,
+        "Stay within what the owner delegated: `bardo keys session list` shows it. Only the owner can delegate more.";
+    /// The session key has made all the calls that the owner delegated.
+    SessionKeyUsedUp, "SESSION_KEY_USED_UP", PermissionDenied, Wallet,
+        "Draft a new session key with `bardo keys session draft`, and let the owner sign it.";
+    /// The record of the session key is missing, unsigned, or was not written by a holder of the key.
+    SessionKeyUnverified, "SESSION_KEY_UNVERIFIED", PermissionDenied, Wallet,
+        "Revoke it with `bardo keys session revoke`, find out what wrote to the ledger, and draft a new session key.";
     /// The chain is not configured.
     ChainUnknown, "CHAIN_UNKNOWN", ValidationError, Chain,
         "Name a configured chain, by name, alias or id; details list them.";
@@ -310,6 +325,11 @@ impl ErrorCode {
                     | Self::SafetyRateLimited
                     | Self::SafetyPriceUnknown
                     | Self::TransactionNotOwn
+                    | Self::SessionKeyExpired
+                    | Self::SessionKeyRevoked
+                    | Self::SessionKeyOutOfScope
+                    | Self::SessionKeyUsedUp
+                    | Self::SessionKeyUnverified
                     | Self::PermitExpired
                     | Self::PermitMismatch
             )

@@ -1,17 +1,23 @@
 //! Selection of the acting account: on devnets an account of the development mnemonic, elsewhere the key that the
-//! operator has named. Without a named key no account acts there.
+//! operator has named, and on both a session key that acts for an owner. Without a named key no account acts on networks
+//! that are no devnet.
 
 use alloy::primitives::Address;
 use std::sync::Arc;
 
 use super::OpenEnvironment;
-use super::data::{DataFolder, Ledger, LedgerKind, queue_secret};
-use super::reauthentication;
+use super::data::{DataFolder, Ledger, LedgerKind, binding, queue_secret};
+use super::{reauthentication, session_keys};
 use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::config::{Config, Setting, SettingOrigin};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::secret::Password;
-use bardo_safety::custody::{DevelopmentAccount, KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, LocalAccount};
+use bardo_safety::custody::delegated::DelegationGrant;
+use bardo_safety::custody::session_keys::SessionKeyState;
+use bardo_safety::custody::{
+    DelegatedAccount, DevelopmentAccount, KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, LocalAccount,
+    SessionKeeper, SessionKeyId, SessionRefusal,
+};
 use bardo_safety::queue_key::QueueKey;
 use bardo_safety::{Account, AccountKind};
 use bardo_sandbox::keys::DevnetAccount;
@@ -20,6 +26,9 @@ use golem_tools::engine::ToolEnvironment;
 
 /// Prefix of an account of the development mnemonic. Names of keys cannot contain a colon.
 const DEVELOPMENT: &str = "development:";
+
+/// Prefix of a session key's id.
+const SESSION: &str = "session:";
 
 /// A selected account, as far as it is known without its password.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +42,30 @@ pub enum SelectedAccount {
     },
     /// Key in the key directory.
     Key(KeyEntry),
+    /// Session key that acts for an owner.
+    Session(Box<SelectedSession>),
+}
+
+/// A selected session key. Everything but the key file's name is a claim of the ledger's row until it is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelectedSession {
+    /// Id of the session key.
+    pub id: SessionKeyId,
+    /// Its key file.
+    pub key: KeyEntry,
+    /// Owner of the account that it acts for.
+    pub owner: Address,
+    /// EIP-155 id of the chain that it acts on.
+    pub chain_id: u64,
+    /// Folder of the ledger that has it.
+    pub ledger: String,
+}
+
+impl SelectedSession {
+    /// Returns true if it acts on real networks and test networks, not on a devnet.
+    pub fn is_real(&self) -> bool {
+        self.ledger == binding::REAL
+    }
 }
 
 impl SelectedAccount {
@@ -41,6 +74,7 @@ impl SelectedAccount {
         match self {
             Self::Development { address, .. } => *address,
             Self::Key(entry) => entry.address,
+            Self::Session(session) => session.owner,
         }
     }
 
@@ -49,6 +83,7 @@ impl SelectedAccount {
         match self {
             Self::Development { .. } => AccountKind::DevelopmentKey,
             Self::Key(_) => AccountKind::LocalKey,
+            Self::Session(_) => AccountKind::Delegated,
         }
     }
 
@@ -57,6 +92,7 @@ impl SelectedAccount {
         match self {
             Self::Development { .. } => None,
             Self::Key(entry) => Some(entry),
+            Self::Session(session) => Some(&session.key),
         }
     }
 }
@@ -71,7 +107,33 @@ pub fn pick(config: &Config, world: &ToolEnvironment) -> Result<Option<SelectedA
         return Ok(None);
     }
     let devnet = chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
+    if let Some(session) = session_of(config)? {
+        let by_flag = config.account.as_ref().is_some_and(|asked| matches!(asked.origin, SettingOrigin::Flag(_)));
+        // A session key of real networks in the configuration file leaves devnets their default account, like a key.
+        if session.is_real() != devnet || by_flag {
+            return Ok(Some(SelectedAccount::Session(Box::new(session))));
+        }
+        if !devnet {
+            let why = format_args!("session key {} belongs to {}, not to real networks", session.id, session.ledger);
+            return Err(not_there(why));
+        }
+        return on_devnet(None);
+    }
     if devnet { on_devnet(config.account.as_ref()) } else { elsewhere(config) }
+}
+
+/// Returns the session key that the configuration names; `None` if it names none.
+fn session_of(config: &Config) -> Result<Option<SelectedSession>, ToolError> {
+    let Some(id) = config.account.as_ref().and_then(|asked| asked.value.strip_prefix(SESSION)) else {
+        return Ok(None);
+    };
+    let id: SessionKeyId = id.parse().map_err(|error| not_there(&error))?;
+    let folder = DataFolder::of(config);
+    let (found, record) = session_keys::find(&folder, id)?;
+    let name = id.key_name().map_err(|error| not_there(&error))?;
+    let key = Keystore::at(folder.keys()).entry(&name).map_err(|error| not_there(&error))?;
+    let (owner, chain_id) = (record.owner, record.chain_id);
+    Ok(Some(SelectedSession { id, key, owner, chain_id, ledger: found.ledger }))
 }
 
 fn on_devnet(asked: Option<&Setting<String>>) -> Result<Option<SelectedAccount>, ToolError> {
@@ -113,12 +175,15 @@ fn elsewhere(config: &Config) -> Result<Option<SelectedAccount>, ToolError> {
     Ok(Some(SelectedAccount::Key(keystore.entry(&name).map_err(|error| not_there(&error))?)))
 }
 
-/// Returns the configured key for networks that use keys, so that its password can be requested before anything opens.
+/// Returns the configured key or session key, so that its password can be requested before anything opens.
 ///
 /// # Errors
 /// `WALLET_NOT_CONFIGURED` if the key does not exist.
-pub fn named_key(config: &Config) -> Result<Option<KeyEntry>, ToolError> {
-    Ok(elsewhere(config)?.and_then(|picked| picked.key().cloned()))
+pub fn named(config: &Config) -> Result<Option<SelectedAccount>, ToolError> {
+    match session_of(config)? {
+        Some(session) => Ok(Some(SelectedAccount::Session(Box::new(session)))),
+        None => elsewhere(config),
+    }
 }
 
 /// Account that can preview and rehearse. A development account on local chains can also sign.
@@ -143,19 +208,79 @@ pub fn locked(
             }
             Ok(Arc::new(LocalAccount::locked(entry.address)))
         }
+        SelectedAccount::Session(session) => {
+            Ok(Arc::new(delegated(session, LocalAccount::locked(session.key.address), opened, ledger)?))
+        }
     }
 }
 
-/// Unlocks a key for signing. Takes about half a second by design.
+/// Account of a session key's owner. What the ledger's row claims is checked against the owner's signature here, and
+/// against the session key's tag as soon as it is open.
+fn delegated(
+    session: &SelectedSession,
+    key: LocalAccount,
+    opened: &OpenEnvironment,
+    ledger: &Ledger,
+) -> Result<DelegatedAccount, ToolError> {
+    let id = session.id;
+    let row = ledger.store.read(|connection| bardo_safety::custody::session_keys::find(connection, id));
+    let row = row.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?.ok_or_else(|| {
+        not_there(format_args!("session key {id} belongs to the ledger {}, not to this network's", session.ledger))
+    })?;
+    let record = row.claims();
+    match &record.state {
+        SessionKeyState::Granted => {}
+        SessionKeyState::Drafted => {
+            let why = SessionRefusal::Unverified("its owner has not signed the delegation");
+            return Err(session_keys::refused(why));
+        }
+        SessionKeyState::Revoked(revocation) => {
+            let (by, reason) = (revocation.by, revocation.reason.clone());
+            return Err(session_keys::refused(SessionRefusal::Revoked { by, reason }));
+        }
+    }
+    let chain = opened.world.chain(&record.chain_id.to_string())?;
+    let grant = DelegationGrant::read(chain.network(), record.delegation.clone());
+    let grant = grant.map_err(|error| ToolError::new(ErrorCode::SessionKeyUnverified, error))?;
+    if grant.owner() != session.owner {
+        return Err(session_keys::refused(SessionRefusal::Unverified("the delegation is another owner's")));
+    }
+    let (client, clock) = (chain.client.clone(), Arc::clone(&opened.world.clock));
+    let keeper = SessionKeeper::new(id, ledger.id(), ledger.store.clone(), client, clock);
+    DelegatedAccount::new(key, grant, keeper).map_err(|error| ToolError::new(ErrorCode::SessionKeyUnverified, error))
+}
+
+/// Unlocks the selected key for signing. Takes about half a second by design.
 ///
 /// # Errors
-/// `WALLET_NOT_CONFIGURED` with the fault of the file, the password or the ledger.
+/// `WALLET_NOT_CONFIGURED` with the fault of the file, the password or the ledger; for a session key also the reason for
+/// which it signs nothing.
 pub async fn unlock(
+    config: &Config,
+    picked: &SelectedAccount,
+    password: Password,
+    (opened, ledger): (&OpenEnvironment, &Ledger),
+) -> Result<Arc<dyn Account>, ToolError> {
+    match picked {
+        SelectedAccount::Development { .. } => locked(picked, opened, ledger),
+        SelectedAccount::Key(entry) => Ok(Arc::new(open_key(config, entry, password, ledger).await?)),
+        SelectedAccount::Session(session) => {
+            let key = open_key(config, &session.key, password, ledger).await?;
+            let account = delegated(session, key, opened, ledger)?;
+            account.check(0).map_err(session_keys::refused)?;
+            let chain = opened.world.chain(&session.chain_id.to_string())?;
+            session_keys::ready(account.grant(), &chain.client).await?;
+            Ok(Arc::new(account))
+        }
+    }
+}
+
+async fn open_key(
     config: &Config,
     entry: &KeyEntry,
     password: Password,
     ledger: &Ledger,
-) -> Result<Arc<dyn Account>, ToolError> {
+) -> Result<LocalAccount, ToolError> {
     let folder = DataFolder::of(config);
     let (keystore, gate, now) = (Keystore::at(folder.keys()), reauthentication::of(&folder), SystemClock.now_millis());
     let (name, claimed, ledger) = (entry.name.clone(), entry.address, ledger_id(ledger)?);
@@ -167,7 +292,7 @@ pub async fn unlock(
     if account.address() != claimed {
         return Err(not_there("the key file was replaced while it was being opened"));
     }
-    Ok(Arc::new(account))
+    Ok(account)
 }
 
 /// Key that authenticates messages between the account's processes through the ledger.

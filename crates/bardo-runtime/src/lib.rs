@@ -6,6 +6,7 @@
 //! | `environment`, `orders`, `quotes` | connected chains, their order and relayer services, and the quote source |
 //! | `depth` | settings of a single chain, and the confirmations it needs |
 //! | `account`, `signing_context`, `policy` | signing account, its pipeline, and its policy |
+//! | `session_keys` | session keys of the data folder: drafted, granted, found and revoked |
 //! | `reauthentication` | password check before a restriction is loosened |
 //! | `backup` | backups of the data directory, and their restoration |
 //! | `data` | the data directory, and the database of each network |
@@ -51,6 +52,7 @@ pub mod reconcile;
 pub mod rehearsal;
 pub mod rehearsed;
 pub mod session;
+pub mod session_keys;
 mod signing_context;
 mod tool_info;
 pub mod transactions;

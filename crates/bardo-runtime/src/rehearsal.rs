@@ -275,8 +275,8 @@ fn holder(config: &Config, fork: &ForkSettings, data: &DataFolder) -> Result<Opt
                 .map(Some)
                 .map_err(|reason| RehearsalError::Holder { asked: SafeText::clean(asked, 80), reason }),
         },
-        // Development accounts and broken keys stand for nobody.
-        (None, Some(account)) => Ok(of_key(&account.value).ok()),
+        // Development accounts and broken keys stand for nobody, and session keys for their owner.
+        (None, Some(_)) => Ok(super::account::named(config).ok().flatten().map(|named| named.address())),
         (None, None) => Ok(None),
     }
 }

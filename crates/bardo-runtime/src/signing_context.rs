@@ -124,8 +124,8 @@ async fn rules_of(
     let rules = OperatorPolicyEngine::new(Arc::new(keeper), stop, ledger.store.clone(), networks)
         .acquainted_with(Arc::new(labelled));
     // On devnets the account is not a key's; it is added when it opens.
-    if let Ok(Some(entry)) = account::named_key(config) {
-        rules.acts_for(entry.address);
+    if let Ok(Some(named)) = account::named(config) {
+        rules.acts_for(named.address());
     }
     let resumed = rules.resume(now_millis).await;
     resumed.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;

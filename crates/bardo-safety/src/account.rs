@@ -6,6 +6,7 @@ use std::fmt;
 use alloy::primitives::{Address, Bytes};
 use futures::future::BoxFuture;
 
+use super::custody::SessionRefusal;
 use super::pipeline::{Capability, Order};
 use super::proposal::Proposal;
 use super::queue_key::QueueKey;
@@ -30,6 +31,14 @@ pub trait Account: fmt::Debug + Send + Sync {
     fn queue_key(&self, ledger: &str) -> Option<QueueKey> {
         let _ = ledger;
         None
+    }
+
+    /// Reads what [`Self::prepare_payload`] depends on. The pipeline calls it before each preparation.
+    ///
+    /// # Errors
+    /// [`PayloadError`] if it cannot be read.
+    fn refresh(&self) -> BoxFuture<'_, Result<(), PayloadError>> {
+        Box::pin(async { Ok(()) })
     }
 
     /// Builds the signing payload of a proposal: bytes, sender and payer, without nonces, with fees bounded by the
@@ -132,6 +141,9 @@ pub enum SignError {
     /// The account never signs such content.
     #[error("the account refuses to sign: {0}")]
     Refused(String),
+    /// The session key may not sign this, or no longer.
+    #[error(transparent)]
+    Session(#[from] SessionRefusal),
     /// The signer did not answer clearly, so it may have signed.
     #[error("the signer's response is unclear: {0}")]
     Unclear(String),

@@ -125,6 +125,33 @@ pub const MIGRATIONS: Migrations = Migrations {
         PRIMARY KEY (role, chain_id, address, account)
     ) STRICT, WITHOUT ROWID;
 ",
+        // Session keys. A row counts only with a tag of the session key itself; a revocation removes tag and signature,
+        // so that nothing in the ledger brings the key back.
+        "
+    CREATE TABLE safety_session_key (
+        id TEXT PRIMARY KEY,
+        label TEXT NOT NULL,
+        address BLOB NOT NULL,
+        owner BLOB NOT NULL,
+        chain_id INTEGER NOT NULL,
+        manager BLOB NOT NULL,
+        delegation BLOB NOT NULL,
+        signature BLOB,
+        created_at INTEGER NOT NULL,
+        expires_at INTEGER NOT NULL,
+        max_calls INTEGER,
+        uses INTEGER NOT NULL,
+        last_used INTEGER,
+        state TEXT NOT NULL CHECK (state IN ('drafted', 'granted', 'revoked')),
+        revoked_at INTEGER,
+        revoked_by TEXT,
+        reason TEXT,
+        tag BLOB,
+        CHECK ((state = 'granted') = (signature IS NOT NULL)),
+        CHECK ((state = 'revoked') = (tag IS NULL)),
+        CHECK ((state = 'revoked') = (revoked_at IS NOT NULL))
+    ) STRICT, WITHOUT ROWID;
+",
     ],
 };
 

@@ -8,9 +8,11 @@ use alloy::primitives::{Address, B256, Bytes, U256};
 use super::account::AccountKind;
 use super::binding::BindingHash;
 use super::content;
+use super::custody::SessionRefusal;
 use super::permit::PermitBounds;
 use super::proposal::{LegPurpose, Proposal, SIGNATURE_BYTES};
 use super::typed::TypedMessage;
+use bardo_base::error::ErrorCode;
 
 /// Proposal in the form that one account would sign. Immutable and cheap to clone.
 #[derive(Debug, Clone, PartialEq)]
@@ -143,6 +145,26 @@ pub enum PayloadError {
     /// The account does not support the proposed action.
     #[error("this account cannot do that: {0}")]
     Unsupported(String),
+    /// The session key may not do this, or no longer.
+    #[error(transparent)]
+    Session(#[from] SessionRefusal),
+}
+
+impl PayloadError {
+    /// Returns the error code of a refused payload.
+    pub const fn code(&self) -> ErrorCode {
+        match self {
+            Self::Session(refusal) => refusal.code(),
+            Self::WrongAccount { .. }
+            | Self::WrongChain { .. }
+            | Self::Legs(_)
+            | Self::Leg { .. }
+            | Self::Slot { .. }
+            | Self::Order
+            | Self::Fees
+            | Self::Unsupported(_) => ErrorCode::ValidationFailed,
+        }
+    }
 }
 
 /// Maximum number of transactions in a plan.

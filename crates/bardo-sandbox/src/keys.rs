@@ -3,8 +3,9 @@
 //!
 //! Not here: users' keys (see `custody`).
 
-use alloy::consensus::{SignableTransaction, TxEip1559, TxEnvelope};
-use alloy::primitives::{Address, B256, Bytes, keccak256};
+use alloy::consensus::{SignableTransaction, TxEip1559, TxEip7702, TxEnvelope};
+use alloy::eips::eip7702::Authorization;
+use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_signer::SignerSync;
 use alloy_signer_local::{MnemonicBuilder, PrivateKeySigner};
 
@@ -87,6 +88,24 @@ impl DevnetAccount {
         Ok(transaction.into_signed(signature).into())
     }
 
+    /// Signs a transaction that gives this account the code of `implementation` (EIP-7702), for one of the devnet's
+    /// chains. The authorisation takes the nonce after the transaction's.
+    ///
+    /// # Errors
+    /// [`KeyError::ForeignChain`] for another chain, or [`KeyError::Signing`].
+    pub fn sign_with_code(&self, transaction: TxEip7702, implementation: Address) -> Result<TxEnvelope, KeyError> {
+        let TxEip7702 { chain_id, nonce, .. } = transaction;
+        if !SANDBOX_CHAIN_IDS.contains(&chain_id) {
+            return Err(KeyError::ForeignChain(chain_id));
+        }
+        let nonce = nonce.saturating_add(1);
+        let authorization = Authorization { chain_id: U256::from(chain_id), address: implementation, nonce };
+        let consent = self.signer.sign_hash_sync(&authorization.signature_hash())?;
+        let transaction = TxEip7702 { authorization_list: vec![authorization.into_signed(consent)], ..transaction };
+        let signature = self.signer.sign_hash_sync(&transaction.signature_hash())?;
+        Ok(transaction.into_signed(signature).into())
+    }
+
     /// Signs a digest for one of the devnet's chains; the signature is r, s, and v of 27 or 28.
     ///
     /// # Errors
@@ -139,6 +158,8 @@ mod tests {
             }
             for chain_id in [0, 1, 10, 137, 8453, 42161, 11_155_111, 31336, 31339, u64::MAX] {
                 let refused = party.sign(TxEip1559 { chain_id, ..Default::default() });
+                assert!(matches!(refused, Err(KeyError::ForeignChain(id)) if id == chain_id));
+                let refused = party.sign_with_code(TxEip7702 { chain_id, ..Default::default() }, Address::ZERO);
                 assert!(matches!(refused, Err(KeyError::ForeignChain(id)) if id == chain_id));
                 let refused = party.sign_digest(chain_id, B256::ZERO);
                 assert!(matches!(refused, Err(KeyError::ForeignChain(id)) if id == chain_id));

@@ -53,6 +53,8 @@ pub enum AuditKind {
     HaltRaised,
     /// The stop level was lowered.
     HaltLowered,
+    /// A session key was granted: its owner's signature was accepted.
+    KeysGranted,
     /// The Golem's session keys were revoked.
     KeysRevoked,
     /// A policy came into force.
@@ -81,7 +83,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// All kinds, in the order of their declaration.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::PermitIssued,
         Self::PermitRefused,
         Self::PermitConsumed,
@@ -106,6 +108,7 @@ impl AuditKind {
         Self::RecoveryStep,
         Self::HaltRaised,
         Self::HaltLowered,
+        Self::KeysGranted,
         Self::KeysRevoked,
         Self::PolicyAdopted,
         Self::PolicyTightened,
@@ -147,6 +150,7 @@ impl AuditKind {
             Self::RecoveryStep => "recovery:step",
             Self::HaltRaised => "halt:raised",
             Self::HaltLowered => "halt:lowered",
+            Self::KeysGranted => "keys:granted",
             Self::KeysRevoked => "keys:revoked",
             Self::PolicyAdopted => "policy:adopted",
             Self::PolicyTightened => "policy:tightened",

@@ -77,6 +77,9 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
         AuditKind::OrderEnded => order_ended(&text),
         AuditKind::HaltRaised => format!("stop ladder at {} by {}{}", text("level"), text("by"), value_of("reason")),
         AuditKind::HaltLowered => format!("stop ladder lowered to {} by {}", none_or(&text("level")), text("by")),
+        AuditKind::KeysGranted => {
+            format!("session key {} was granted by its owner {}", text("session_key"), text("owner"))
+        }
         AuditKind::KeysRevoked => {
             format!("the Golem's session keys were revoked by {}{}", text("by"), value_of("reason"))
         }

@@ -185,6 +185,10 @@ impl Account for Wallet {
         self.account.kind()
     }
 
+    fn refresh(&self) -> BoxFuture<'_, Result<(), PayloadError>> {
+        self.account.refresh()
+    }
+
     fn prepare_payload(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
         self.account.prepare_payload(proposal, context)
     }

@@ -216,6 +216,7 @@ fn snapshot(gas: &str, dollars: u32, breaker: BreakerState) -> SessionNews {
         fault: None,
         stop: None,
         keys_revoked: false,
+        by_session_key: false,
         holdings: vec![ChainHoldings { chain: text("ethereum"), chain_id: 1, block: 1, rows: vec![row] }],
         equity: Some(Usd::whole(dollars)),
         all_priced: true,

@@ -250,7 +250,11 @@ fn worth(state: &State) -> Vec<StyledText> {
 
 fn wallet(state: &State) -> Vec<StyledText> {
     let mut pieces = Vec::new();
-    if let Some(account) = state.session.snapshot.as_ref().and_then(|snapshot| snapshot.account) {
+    let snapshot = state.session.snapshot.as_ref();
+    if let Some(account) = snapshot.and_then(|snapshot| snapshot.account) {
+        if snapshot.is_some_and(|snapshot| snapshot.by_session_key) {
+            pieces.push(("session key for ".to_owned(), Role::TextDim));
+        }
         pieces.push((format!("{}  ", short_address(account)), Role::TextDim));
     }
     pieces.extend(worth(state));

@@ -112,6 +112,7 @@ pub(super) fn snapshot() -> SessionSnapshot {
         fault: None,
         stop: None,
         keys_revoked: false,
+        by_session_key: false,
         holdings: Vec::new(),
         equity: Some(usd("25310.42")),
         all_priced: true,

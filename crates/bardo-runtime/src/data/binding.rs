@@ -17,7 +17,7 @@ use golem_chain::provider::ProviderError;
 use golem_tools::engine::ConnectedChain;
 
 /// Folder of the ledger that all real networks share.
-pub(super) const REAL: &str = "real";
+pub(crate) const REAL: &str = "real";
 
 /// Table of the ledger's name, and of the first block of each of its chains.
 pub(super) const MIGRATIONS: Migrations = Migrations {

@@ -23,7 +23,7 @@
 //! queue-secrets/devnet-ID       secret that authenticates the approval queue of that devnet's ledger
 //! ```
 
-mod binding;
+pub(super) mod binding;
 pub mod devnets;
 mod folders;
 pub mod queue_secret;

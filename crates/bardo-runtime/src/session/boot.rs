@@ -277,7 +277,7 @@ async fn unlocked(
 ) -> Result<Arc<dyn Account>, BootError> {
     let account = account::locked(picked, opened, ledger)?;
     match (picked.key(), &options.password) {
-        (Some(entry), Some(password)) => Ok(account::unlock(config, entry, password.clone(), ledger).await?),
+        (Some(_), Some(password)) => Ok(account::unlock(config, picked, password.clone(), (opened, ledger)).await?),
         _ => Ok(account),
     }
 }

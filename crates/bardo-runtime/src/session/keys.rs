@@ -1,15 +1,17 @@
 //! Highest stop level: the Golem's session keys are removed at once, until this process restarts. Lowering the stop
 //! does not restore them. The operator can still revoke allowances and cancel orders.
 //!
-//! A delegation on chain ends only with a transaction of its owner. That key is never in this process, so the session
-//! only reports it.
+//! Session keys of the ledger are revoked for good. A delegation on chain ends only with a transaction of its owner. That
+//! key is never in this process, so the session only reports it.
 
 use serde_json::json;
 
 use super::state::SessionState;
+use crate::session_keys;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use bardo_safety::audit::{AuditKind, AuditLog, AuditNote};
+use bardo_safety::custody::session_keys::RevokedBy;
 use bardo_safety::stop::ActiveStop;
 use bardo_safety::{AccountKind, RevocationCause};
 
@@ -46,7 +48,16 @@ impl SessionState {
         });
         let note = AuditNote { kind: AuditKind::KeysRevoked, call_id: None, golem_id: self.golem_id.clone(), body };
         let audit_log = AuditLog::new(self.sources.ledger.store.clone(), self.sources.clock.clone());
-        self.record_to_the_end(async move { audit_log.record(note).await });
+        let (store, reason) = (self.sources.ledger.store.clone(), stop.reason.clone());
+        let (golem_id, now) = (self.golem_id.clone(), self.sources.clock.now_millis());
+        self.record_to_the_end(async move {
+            // The stop stands even if a row cannot be written; no key signs while it does.
+            let by = (RevokedBy::Stop, &reason);
+            if let Err(error) = session_keys::revoke_in(&store, None, by, &golem_id, now).await {
+                tracing::error!(%error, "cannot revoke the session keys: `bardo keys session revoke --all` does");
+            }
+            audit_log.record(note).await
+        });
     }
 
     /// Reports that a lower stop does not restore the keys.
@@ -63,13 +74,15 @@ impl SessionState {
 }
 
 fn words(delegated: bool) -> String {
-    let delegation = match delegated {
-        true => " The on-chain delegation is still active: its owner must disable it with the owner's own wallet.",
-        false => "",
+    let after = match delegated {
+        true => {
+            "The session key is revoked for good. The on-chain delegation is still active until it expires: its owner must \
+             disable it with the owner's own wallet."
+        }
+        false => "After a restart with the stop lifted, I have keys again.",
     };
     format!(
-        "My keys are revoked by the stop ladder: I sign nothing more in this process, even if the stop is lowered. \
-         After a restart with the stop lifted, I have keys again.{delegation}"
+        "My keys are revoked by the stop ladder: I sign nothing more in this process, even if the stop is lowered. {after}"
     )
 }
 
@@ -79,6 +92,7 @@ mod tests {
 
     #[test]
     fn allowances_and_orders_are_listed_only_for_chains_that_have_some() {
+        assert!(words(true).contains("revoked for good") && !words(true).contains("again"));
         assert!(words(true).contains("its owner must disable it") && !words(false).contains("owner"));
         // The screen keeps at most this many characters.
         assert!(words(true).chars().count() <= 400);

@@ -18,6 +18,7 @@ use bardo_accounting::tables;
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
+use bardo_safety::AccountKind;
 use bardo_safety::audit::{self, AuditError, LogAnchor, StoredEntry};
 use bardo_safety::ledger::{self, CapPeriod, FailureBreaker, LedgerCaps, LedgerError, MicroUsd};
 use bardo_safety::policy::Policy;
@@ -97,6 +98,7 @@ impl SessionState {
             fault,
             stop,
             keys_revoked: self.keys_revoked(),
+            by_session_key: self.sources.world.custody == Some(AccountKind::Delegated),
             holdings,
             equity,
             all_priced,

@@ -6,7 +6,7 @@ use alloy::primitives::{Address, Bytes};
 use futures::future::BoxFuture;
 
 use super::signing::SigningKey;
-use crate::pipeline::Order;
+use crate::pipeline::{Order, ToSign};
 use crate::proposal::{PlanLeg, Proposal};
 use crate::queue_key::QueueKey;
 use crate::{
@@ -39,8 +39,14 @@ impl LocalAccount {
     }
 
     /// Key that authenticates rows of `account`, for which this key acts; `None` while the account is locked.
-    pub(super) fn queue_key_of(&self, ledger: &str, account: Address) -> Option<QueueKey> {
+    pub fn queue_key_of(&self, ledger: &str, account: Address) -> Option<QueueKey> {
         self.key.as_ref().map(|key| key.queue_key(ledger, account))
+    }
+
+    /// Signs the content of a capability.
+    pub(super) fn sign_parts(&self, to_sign: &ToSign) -> Result<SignedTransaction, SignError> {
+        let key = self.key.as_ref().ok_or_else(|| SignError::Locked("its key file was not opened".into()))?;
+        key.sign(to_sign)
     }
 
     /// Returns true if the key file is open, so that the account can sign.
@@ -67,10 +73,7 @@ impl Account for LocalAccount {
     }
 
     fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<SignedTransaction, SignError>> {
-        Box::pin(async move {
-            let key = self.key.as_ref().ok_or_else(|| SignError::Locked("its key file was not opened".into()))?;
-            key.sign(&capability.into_parts())
-        })
+        Box::pin(async move { self.sign_parts(&capability.into_parts()) })
     }
 
     fn sign_order(&self, capability: Capability<Order>) -> BoxFuture<'_, Result<Bytes, SignError>> {

@@ -12,6 +12,7 @@
 //! | `reauthentication` | password check before a relaxing command, with limits on guessing |
 //! | `revocable` | account that can be disabled permanently |
 //! | `delegated` | session key that acts for an owner under on-chain caveats |
+//! | `session_keys` | records of session keys in the ledger, and their checks before each signature |
 //!
 //! Not here: the decision to sign (see `pipeline`), and the transport to a chain (see `golem_chain::sender`).
 
@@ -23,6 +24,7 @@ pub mod local;
 pub mod reauthentication;
 pub mod revocable;
 pub mod secret;
+pub mod session_keys;
 mod signing;
 #[cfg(test)]
 mod tests;
@@ -35,6 +37,7 @@ pub use local::LocalAccount;
 pub use reauthentication::{Reauthentication, ReauthenticationError};
 pub use revocable::{RevocableAccount, RevocationSwitch};
 pub use secret::{SecretError, SecretKey, for_a_new_key};
+pub use session_keys::{SessionKeeper, SessionKeyId, SessionRefusal};
 
 use bardo_base::error::{ErrorCode, ToolError};
 

@@ -98,6 +98,10 @@ impl Account for RevocableAccount {
         self.check().ok().and_then(|()| self.inner.queue_key(ledger))
     }
 
+    fn refresh(&self) -> BoxFuture<'_, Result<(), PayloadError>> {
+        self.inner.refresh()
+    }
+
     fn prepare_payload(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
         self.inner.prepare_payload(proposal, context)
     }

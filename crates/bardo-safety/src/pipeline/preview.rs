@@ -243,7 +243,9 @@ impl Pipeline {
         };
         let context = PayloadContext { chain_id: proposal.chain_id, fees };
         let refuse = |why: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::ValidationFailed, why);
-        let payload = account.prepare_payload(proposal.clone(), &context).map_err(|error| refuse(&error))?;
+        account.refresh().await.map_err(|error| PipelineRefusal::new(error.code(), error))?;
+        let payload = account.prepare_payload(proposal.clone(), &context);
+        let payload = payload.map_err(|error| PipelineRefusal::new(error.code(), error))?;
         // The account must build exactly the proposed payload, for itself, with the given fees.
         if payload.proposal() != proposal || payload.account() != account.address() || payload.kind() != account.kind()
         {

@@ -208,6 +208,8 @@ impl Pipeline {
             Err(error @ SignError::Revoked(RevocationCause::Stop)) => {
                 return Err(refused(ErrorCode::Halted, &error.to_string()));
             }
+            // The owner's limits, or the key's end: nothing has failed.
+            Err(SignError::Session(refusal)) => return Err(refused(refusal.code(), &refusal.to_string())),
             Err(error) => return Err(failed(ErrorCode::WalletNotConfigured, &error.to_string())),
         };
         failpoint::reach(Failpoint::Signed);

@@ -42,6 +42,9 @@ pub struct SessionSnapshot {
     /// lowered.
     #[serde(default)]
     pub keys_revoked: bool,
+    /// True if a session key acts for the account, within what its owner has delegated.
+    #[serde(default)]
+    pub by_session_key: bool,
     /// Holdings by chain.
     pub holdings: Vec<ChainHoldings>,
     /// Total value of the priced holdings, in dollars.

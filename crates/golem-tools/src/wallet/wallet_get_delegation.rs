@@ -394,7 +394,7 @@ fn described(
 }
 
 /// A limit in words. Addresses are whole, with the names that the address book has.
-fn words(limit: &CallLimit, book: &AddressBook) -> String {
+pub fn words(limit: &CallLimit, book: &AddressBook) -> String {
     let named = |address: &Address| match book.name_of(*address) {
         Some(name) => format!("{name} ({address})"),
         None => address.to_string(),

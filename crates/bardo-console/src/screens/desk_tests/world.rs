@@ -171,6 +171,7 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
         fault: None,
         stop: None,
         keys_revoked: false,
+        by_session_key: false,
         holdings: vec![ChainHoldings {
             chain: safe("ethereum"),
             chain_id: 31_337,

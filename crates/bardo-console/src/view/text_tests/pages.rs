@@ -257,3 +257,12 @@ fn what_a_line_has_no_room_for_is_told_in_two() {
     state.show_notice("written");
     assert!(drawn(&state)[22].contains("type a command"), "{}", shown(&state));
 }
+
+#[test]
+fn the_header_says_that_a_session_key_acts() {
+    let mut state = running(200, 50, &text("Selling."));
+    news(&mut state, SessionNews::Snapshot(Arc::new(snapshot())));
+    assert!(!shown(&state).contains("session key for"));
+    news(&mut state, SessionNews::Snapshot(Arc::new(SessionSnapshot { by_session_key: true, ..snapshot() })));
+    assert!(shown(&state).contains("session key for 0x0707"), "{}", shown(&state));
+}

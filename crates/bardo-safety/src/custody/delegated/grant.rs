@@ -4,6 +4,7 @@
 use alloy::primitives::{Address, B256, Bytes, Signature, U256, address, b256};
 use alloy::providers::Provider as _;
 use alloy::sol_types::{Eip712Domain, SolCall, SolStruct as _, eip712_domain};
+use serde_json::{Value, json};
 
 use super::caveats::{DelegationLimits, Enforcers, LimitsError};
 use bardo_abi::delegation::{DeleGator, Delegation, DelegationManager, typed};
@@ -16,6 +17,10 @@ const ROOT: B256 = b256!("0xffffffffffffffffffffffffffffffffffffffffffffffffffff
 
 /// Delegate value that permits anyone to use the delegation; rejected here.
 const ANYONE: Address = address!("0x0000000000000000000000000000000000000a11");
+
+/// Name and version in the manager's signing domain.
+const NAME: &str = "DelegationManager";
+const VERSION: &str = "1";
 
 /// Prefix of the code of an account that has delegated by [EIP-7702](https://eips.ethereum.org/EIPS/eip-7702).
 const DESIGNATOR: [u8; 3] = [0xef, 0x01, 0x00];
@@ -106,6 +111,57 @@ impl DelegationGrant {
         let (manager, _) = framework(network)?;
         let digest = digest(&delegation, manager, network.chain_id);
         Ok((delegation, digest))
+    }
+
+    /// Returns the limits that the caveats of a delegation encode, whoever signed it.
+    ///
+    /// # Errors
+    /// [`GrantError::Limits`] if a caveat is not known.
+    pub fn limits_of(network: &Network, delegation: &Delegation) -> Result<DelegationLimits, GrantError> {
+        Ok(DelegationLimits::decode(&delegation.caveats, &Enforcers::of(&network.book)?)?)
+    }
+
+    /// Returns the digest that the owner's wallet signs for a delegation.
+    ///
+    /// # Errors
+    /// [`GrantError::NoFramework`] if the chain's address book lacks the manager.
+    pub fn digest(network: &Network, delegation: &Delegation) -> Result<B256, GrantError> {
+        Ok(digest(delegation, framework(network)?.0, network.chain_id))
+    }
+
+    /// Returns a delegation as typed data (`eth_signTypedData_v4`), for the owner's wallet elsewhere.
+    ///
+    /// # Errors
+    /// [`GrantError::NoFramework`] if the chain's address book lacks the manager.
+    pub fn typed_data(network: &Network, delegation: &Delegation) -> Result<Value, GrantError> {
+        let (manager, _) = framework(network)?;
+        let field = |name: &str, kind: &str| json!({ "name": name, "type": kind });
+        let caveats: Vec<Value> = delegation
+            .caveats
+            .iter()
+            .map(|caveat| json!({ "enforcer": caveat.enforcer, "terms": caveat.terms }))
+            .collect();
+        Ok(json!({
+            "types": {
+                "EIP712Domain": [
+                    field("name", "string"), field("version", "string"), field("chainId", "uint256"),
+                    field("verifyingContract", "address"),
+                ],
+                "Delegation": [
+                    field("delegate", "address"), field("delegator", "address"), field("authority", "bytes32"),
+                    field("caveats", "Caveat[]"), field("salt", "uint256"),
+                ],
+                "Caveat": [field("enforcer", "address"), field("terms", "bytes")],
+            },
+            "primaryType": "Delegation",
+            "domain": {
+                "name": NAME, "version": VERSION, "chainId": network.chain_id, "verifyingContract": manager,
+            },
+            "message": {
+                "delegate": delegation.delegate, "delegator": delegation.delegator,
+                "authority": delegation.authority, "caveats": caveats, "salt": delegation.salt.to_string(),
+            },
+        }))
     }
 
     /// Validates a delegation that was signed elsewhere.
@@ -229,8 +285,8 @@ fn as_signed(delegation: &Delegation) -> typed::Delegation {
 
 fn domain(manager: Address, chain_id: u64) -> Eip712Domain {
     eip712_domain! {
-        name: "DelegationManager",
-        version: "1",
+        name: NAME,
+        version: VERSION,
         chain_id: chain_id,
         verifying_contract: manager,
     }

@@ -3,14 +3,19 @@
 //! caveats and makes the owner's account execute the call. The session key pays for gas. It can do only what the
 //! caveats permit, even if it is stolen.
 //!
+//! What the caveats would refuse is refused here first, before a payload is prepared and again before it is signed,
+//! together with what the chain does not know yet: a revocation, and signatures whose transactions are on their way.
+//!
 //! Caveats restrict calls, not signatures. A transaction that needs a signed typed message is rejected, because only
 //! the owner's own key could sign it.
 //!
-//! Not here: making the owner's account a delegator, and granting or revoking delegations (the owner's own wallet does
-//! that).
+//! Not here: making the owner's account a delegator, and granting or disabling delegations (the owner's own wallet does
+//! that), and the session key's row (see [`super::session_keys`]).
 
 mod caveats;
 mod grant;
+#[cfg(test)]
+mod refusals;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +26,8 @@ use alloy::sol_types::{SolCall as _, SolValue as _};
 use futures::future::BoxFuture;
 
 use super::local::{LocalAccount, fits, with_margin};
+use super::session_keys::{SessionKeeper, SessionRefusal};
+use crate::pipeline::ToSign;
 use crate::proposal::{PlanLeg, Proposal};
 use crate::queue_key::QueueKey;
 use crate::{
@@ -28,6 +35,7 @@ use crate::{
 };
 use bardo_abi::delegation::DelegationManager;
 use golem_chain::signed::SignedTransaction;
+use golem_chain::token::TokenId;
 
 pub use caveats::{CallLimit, DelegationLimits, Enforcers, LimitsError};
 pub use grant::{DelegationGrant, DelegationNotReady, GrantError, delegation_hash};
@@ -49,24 +57,96 @@ const CAGE_GAS: u64 = 1_000_000;
 pub struct DelegatedAccount {
     session: LocalAccount,
     grant: DelegationGrant,
+    keeper: SessionKeeper,
+    /// Key that authenticates the session key's row; `None` while it is locked.
+    key: Option<QueueKey>,
 }
 
 impl DelegatedAccount {
-    /// Creates the account of the grant's owner, for the holder of the session key.
+    /// Creates the account of the grant's owner, for the holder of the session key. `keeper` keeps its row.
     ///
     /// # Errors
     /// [`GrantError::OtherSession`] if the grant is for another session key.
-    pub fn new(session: LocalAccount, grant: DelegationGrant) -> Result<Self, GrantError> {
+    pub fn new(session: LocalAccount, grant: DelegationGrant, keeper: SessionKeeper) -> Result<Self, GrantError> {
         let own = session.address();
         if grant.session() != own {
             return Err(GrantError::OtherSession { granted: grant.session(), own });
         }
-        Ok(Self { session, grant })
+        let key = session.queue_key_of(keeper.ledger(), grant.owner());
+        Ok(Self { session, grant, keeper, key })
     }
 
     /// Returns the grant that the account acts under.
     pub fn grant(&self) -> &DelegationGrant {
         &self.grant
+    }
+
+    /// Checks that the session key may make `more` calls now.
+    ///
+    /// # Errors
+    /// The first [`SessionRefusal`] that applies.
+    pub fn check(&self, more: u64) -> Result<(), SessionRefusal> {
+        self.keeper.check(&self.grant, self.key.as_ref(), more)
+    }
+
+    /// Checks what the action may take from the owner. Its declared outflows bound the loss, since the pipeline refuses
+    /// any other; all of them together must stay within the limit of one call.
+    fn losses(&self, proposal: &Proposal) -> Result<(), SessionRefusal> {
+        for limit in self.grant.limits().all() {
+            let CallLimit::TokenLoss { token, owner, amount: most } = limit else { continue };
+            let taken = proposal.outflows.iter().filter(|outflow| outflow.token.id == TokenId::Erc20(*token));
+            let asked = taken.fold(U256::ZERO, |sum, outflow| sum.saturating_add(outflow.amount));
+            if *owner == self.grant.owner() && asked > *most {
+                return Err(SessionRefusal::Loss { token: *token, most: *most, asked });
+            }
+        }
+        Ok(())
+    }
+
+    /// Encodes the delegation as the manager takes it.
+    fn context(&self) -> Bytes {
+        vec![self.grant.delegation().clone()].abi_encode().into()
+    }
+
+    /// Checks that exactly what is to be signed is a call that the delegation permits.
+    fn inspect(&self, to_sign: &ToSign) -> Result<(), SessionRefusal> {
+        let (granted, asked) = (self.grant.chain_id(), to_sign.chain_id);
+        if asked != granted {
+            return Err(SessionRefusal::Chain { granted, asked });
+        }
+        if to_sign.payload.account() != self.grant.owner() {
+            return Err(SessionRefusal::Shape("this one is for another account"));
+        }
+        let leg = &to_sign.transaction;
+        if leg.to != self.grant.manager() || !leg.value.is_zero() || !leg.slots.is_empty() {
+            return Err(SessionRefusal::Shape("this one is not a plain call of the delegation manager"));
+        }
+        let wrong = SessionRefusal::Shape("this one redeems something else");
+        let call = DelegationManager::redeemDelegationsCall::abi_decode(&leg.data).map_err(|_| wrong.clone())?;
+        if call.abi_encode() != leg.data.as_ref()
+            || call.permissionContexts != [self.context()]
+            || call.modes != [SINGLE]
+        {
+            return Err(wrong);
+        }
+        let [execution] = call.executionCallDatas.as_slice() else { return Err(wrong) };
+        let (Some(to), Some(value), Some(data)) = (execution.get(..20), execution.get(20..52), execution.get(52..))
+        else {
+            return Err(wrong);
+        };
+        let permitted = self.grant.limits().lets_through(Address::from_slice(to), U256::from_be_slice(value), data);
+        permitted.map_err(|limit| SessionRefusal::Limit { leg: to_sign.leg, limit })?;
+        self.losses(to_sign.payload.proposal())
+    }
+
+    /// Checks everything again, counts the signature, and signs.
+    async fn sign_checked(&self, to_sign: ToSign) -> Result<SignedTransaction, SignError> {
+        let key = self.key.as_ref().ok_or_else(|| SignError::Locked("its key file was not opened".into()))?;
+        self.inspect(&to_sign)?;
+        self.keeper.read_block_time().await?;
+        self.keeper.take(&self.grant, key).await?;
+        // The signed transaction is a plain one of the session key.
+        self.session.sign_parts(&to_sign)
     }
 
     /// Converts a proposed transaction into a call of the manager.
@@ -78,14 +158,11 @@ impl DelegatedAccount {
                     .into(),
             ));
         }
-        self.grant
-            .limits()
-            .lets_through(leg.to, leg.value, &leg.data)
-            .map_err(|error| PayloadError::Unsupported(format!("transaction {index}: {error}")))?;
-        let context = vec![self.grant.delegation().clone()].abi_encode();
+        let permitted = self.grant.limits().lets_through(leg.to, leg.value, &leg.data);
+        permitted.map_err(|limit| SessionRefusal::Limit { leg: index, limit })?;
         let execution = [leg.to.as_slice(), &leg.value.to_be_bytes::<32>(), &leg.data].concat();
         let call = DelegationManager::redeemDelegationsCall {
-            permissionContexts: vec![context.into()],
+            permissionContexts: vec![self.context()],
             modes: vec![SINGLE],
             executionCallDatas: vec![execution.into()],
         };
@@ -118,13 +195,14 @@ impl Account for DelegatedAccount {
         self.session.queue_key_of(ledger, self.grant.owner())
     }
 
+    fn refresh(&self) -> BoxFuture<'_, Result<(), PayloadError>> {
+        Box::pin(async { Ok(self.keeper.read_block_time().await?) })
+    }
+
     fn prepare_payload(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
         fits(self.grant.owner(), &proposal, context)?;
         if proposal.chain_id != self.grant.chain_id() {
-            return Err(PayloadError::WrongChain {
-                chain_id: proposal.chain_id,
-                why: format!("the delegation is for chain {}", self.grant.chain_id()),
-            });
+            return Err(SessionRefusal::Chain { granted: self.grant.chain_id(), asked: proposal.chain_id }.into());
         }
         if proposal.order.is_some() {
             return Err(PayloadError::Unsupported(
@@ -133,6 +211,8 @@ impl Account for DelegatedAccount {
                     .into(),
             ));
         }
+        self.check(u64::try_from(proposal.legs.len()).unwrap_or(u64::MAX))?;
+        self.losses(&proposal)?;
         let legs =
             proposal.legs.iter().enumerate().map(|(index, leg)| self.wrap(index, leg)).collect::<Result<_, _>>()?;
         let session = self.session.address();
@@ -148,8 +228,7 @@ impl Account for DelegatedAccount {
     }
 
     fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<SignedTransaction, SignError>> {
-        // The signed transaction is a plain one of the session key.
-        self.session.sign(capability)
+        Box::pin(self.sign_checked(capability.into_parts()))
     }
 }
 

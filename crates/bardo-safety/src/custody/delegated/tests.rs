@@ -13,12 +13,16 @@ use alloy_signer_local::PrivateKeySigner;
 
 use super::*;
 use crate::custody::secret::SecretKey;
+use crate::custody::session_keys::{self, SessionKeyId, SessionKeyRecord, SessionKeyState};
 use crate::custody::signing::SigningKey;
 use crate::custody::tests::{FEES, leg, proposal, to_sign};
 use crate::proposal::SignatureSlot;
+use crate::{ledger, permit};
 use bardo_abi::delegation::Delegation;
 use bardo_abi::erc20::Erc20;
-use bardo_base::clock::SystemClock;
+use bardo_base::clock::{Clock, SystemClock};
+use bardo_base::error::ErrorCode;
+use bardo_base::text::SafeText;
 use bardo_sandbox::plan::SandboxToken;
 use bardo_sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 use bardo_store::{Store, StoreConfig};
@@ -30,18 +34,20 @@ use golem_chain::sender::{self, SendRoute, SendState, SenderRules, TxSender, Wai
 const USDC: u64 = 1_000_000;
 
 /// A devnet with an owner that has the framework's code, and a session key with some ether.
-struct DelegationHarness {
+pub(super) struct DelegationHarness {
     _sandbox: Sandbox,
     _folder: tempfile::TempDir,
-    client: ChainClient,
+    pub client: ChainClient,
+    pub store: Store,
     sender: TxSender,
-    owner: PrivateKeySigner,
-    session: SigningKey,
-    usdc: Address,
+    pub owner: PrivateKeySigner,
+    secret: SecretKey,
+    pub session: SigningKey,
+    pub usdc: Address,
 }
 
 impl DelegationHarness {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let config = SandboxConfig {
             seed: 1,
             start_time: 1_800_000_000,
@@ -55,16 +61,21 @@ impl DelegationHarness {
         let network = sandbox.description().networks().remove(0);
         let client = ChainClient::devnet(network.clone(), chain.devnet.clone(), Arc::new(SystemClock)).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(StoreConfig::at(folder.path().join("l.db")), &[sender::MIGRATIONS]).unwrap();
+        let store = Store::open(
+            StoreConfig::at(folder.path().join("l.db")),
+            &[sender::MIGRATIONS, permit::MIGRATIONS, ledger::MIGRATIONS],
+        )
+        .unwrap();
         let rules = SenderRules::for_network(network.kind, network.block_millis);
-        let sender = TxSender::new(client.clone(), store, Arc::new(SystemClock), None, rules);
-        let session = SigningKey::new(&SecretKey::generate().unwrap()).unwrap();
+        let sender = TxSender::new(client.clone(), store.clone(), Arc::new(SystemClock), None, rules);
+        let secret = SecretKey::generate().unwrap();
+        let session = SigningKey::new(&secret).unwrap();
         let owner = SecretKey::from_mnemonic(MNEMONIC, 0).unwrap().signer().unwrap();
         let usdc = chain.deployment.token(SandboxToken::Usdc).unwrap();
-        Self { _sandbox: sandbox, _folder: folder, client, sender, owner, session, usdc }
+        Self { _sandbox: sandbox, _folder: folder, client, store, sender, owner, secret, session, usdc }
     }
 
-    fn network(&self) -> &Network {
+    pub fn network(&self) -> &Network {
         self.client.network()
     }
 
@@ -112,7 +123,7 @@ impl DelegationHarness {
     }
 
     /// Creates a grant with these limits, signed by the owner.
-    fn grant(&self, limits: Vec<CallLimit>) -> DelegationGrant {
+    pub fn grant(&self, limits: Vec<CallLimit>) -> DelegationGrant {
         DelegationGrant::read(self.network(), self.delegation(limits)).unwrap()
     }
 
@@ -125,11 +136,54 @@ impl DelegationHarness {
         delegation
     }
 
-    fn account(&self, limits: Vec<CallLimit>) -> DelegatedAccount {
-        DelegatedAccount::new(LocalAccount::locked(self.session.address()), self.grant(limits)).unwrap()
+    pub fn account(&self, limits: Vec<CallLimit>) -> DelegatedAccount {
+        self.kept(self.grant(limits), SessionKeyId::random(), Arc::new(SystemClock))
     }
 
-    fn prepare_payload(&self, account: &DelegatedAccount, leg: PlanLeg) -> Result<SigningPayload, PayloadError> {
+    /// Account of a session key with a granted row in the ledger.
+    pub fn kept(&self, grant: DelegationGrant, id: SessionKeyId, clock: Arc<dyn Clock>) -> DelegatedAccount {
+        let account = self.drafted(&grant, id, clock);
+        let (key, signature) = (account.key.clone().unwrap(), grant.delegation().signature.clone());
+        let granted = self.store.write(move |transaction| session_keys::grant(transaction, id, &signature, &key));
+        futures::executor::block_on(granted).unwrap();
+        account
+    }
+
+    /// Account of a session key whose row has no signature yet.
+    pub fn drafted(&self, grant: &DelegationGrant, id: SessionKeyId, clock: Arc<dyn Clock>) -> DelegatedAccount {
+        let end = grant.limits().all().iter().find_map(|limit| match limit {
+            CallLimit::Time { before, .. } => Some(*before),
+            _ => None,
+        });
+        let calls = grant.limits().all().iter().find_map(|limit| match limit {
+            CallLimit::Calls(most) => Some(*most),
+            _ => None,
+        });
+        let record = SessionKeyRecord {
+            id,
+            label: SafeText::clean("a swap", 40),
+            address: grant.session(),
+            owner: grant.owner(),
+            chain_id: grant.chain_id(),
+            manager: grant.manager(),
+            delegation: grant.delegation().clone(),
+            created_at: 1,
+            expires_at: end.unwrap(),
+            max_calls: calls,
+            uses: 0,
+            last_used: None,
+            state: SessionKeyState::Drafted,
+        };
+        let keeper = SessionKeeper::new(id, "test", self.store.clone(), self.client.clone(), clock);
+        let session = LocalAccount::open(SigningKey::new(&self.secret).unwrap());
+        let account = DelegatedAccount::new(session, grant.clone(), keeper).unwrap();
+        let key = account.key.clone().unwrap();
+        let inserted = self.store.write(move |transaction| session_keys::insert(transaction, &record, &key));
+        futures::executor::block_on(inserted).unwrap();
+        account
+    }
+
+    pub fn prepare_payload(&self, account: &DelegatedAccount, leg: PlanLeg) -> Result<SigningPayload, PayloadError> {
         let chain_id = self.client.chain_id();
         account.prepare_payload(
             proposal(self.owner.address(), chain_id, vec![leg]),
@@ -144,13 +198,13 @@ impl DelegationHarness {
         U256::from_be_slice(&answer)
     }
 
-    fn transfer(&self, to: Address, amount: u64) -> PlanLeg {
+    pub fn transfer(&self, to: Address, amount: u64) -> PlanLeg {
         let call = Erc20::transferCall { to, value: U256::from(amount * USDC) };
         leg(self.usdc, U256::ZERO, call.abi_encode().into(), 80_000)
     }
 
     /// Only USDC, only until 2100, and a loss of at most 500 USDC in one call.
-    fn limits(&self) -> Vec<CallLimit> {
+    pub fn limits(&self) -> Vec<CallLimit> {
         vec![
             CallLimit::Targets(vec![self.usdc]),
             CallLimit::Time { after: 0, before: 4_102_444_800 },
@@ -197,7 +251,8 @@ async fn a_session_key_does_for_its_owner_what_the_caveats_let_it_and_no_more() 
 
     // Another key cannot use the delegation.
     let stranger = SigningKey::new(&SecretKey::generate().unwrap()).unwrap();
-    let other = DelegatedAccount::new(LocalAccount::locked(stranger.address()), world.grant(world.limits()));
+    let keeper = account.keeper.clone();
+    let other = DelegatedAccount::new(LocalAccount::locked(stranger.address()), world.grant(world.limits()), keeper);
     assert!(matches!(other, Err(GrantError::OtherSession { .. })), "{other:?}");
 
     // The owner revokes the delegation through its own account's code.
@@ -244,15 +299,18 @@ async fn time_count_method_and_value_are_limits_too() {
         CallLimit::Methods(vec![Erc20::transferCall::SELECTOR]),
         CallLimit::Value(U256::ZERO),
     ];
-    let late = world.prepare_payload(&world.account(ended), world.transfer(friend, 1)).unwrap();
-    assert_eq!(world.as_session(late).await, SendState::Reverted);
+    let late = world.account(ended);
+    let told = world.prepare_payload(&late, world.transfer(friend, 1)).unwrap_err();
+    assert_eq!(told.code(), ErrorCode::SessionKeyExpired);
+    assert_eq!(world.as_session(world.smuggle(&late, &world.transfer(friend, 1))).await, SendState::Reverted);
 
     let account = world.account(once);
     let approve = Erc20::approveCall { spender: friend, value: U256::ONE }.abi_encode();
     let method = leg(world.usdc, U256::ZERO, approve.into(), 80_000);
     let value = PlanLeg { value: U256::ONE, ..world.transfer(friend, 1) };
     for refused in [method, value] {
-        assert!(matches!(world.prepare_payload(&account, refused.clone()), Err(PayloadError::Unsupported(_))));
+        let told = world.prepare_payload(&account, refused.clone()).unwrap_err();
+        assert_eq!(told.code(), ErrorCode::SessionKeyOutOfScope);
         assert_eq!(world.as_session(world.smuggle(&account, &refused)).await, SendState::Reverted);
     }
     let first = world.prepare_payload(&account, world.transfer(friend, 1)).unwrap();

@@ -1,0 +1,288 @@
+//! What a session key refuses before signing: each case both when the payload is prepared and when it is signed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use alloy::primitives::{Address, Bytes, U256};
+use alloy::sol_types::{SolCall as _, SolValue as _};
+
+use super::tests::DelegationHarness;
+use super::*;
+use crate::custody::session_keys::{self, RevokedBy, SessionKeyId, SessionKeyRevocation};
+use crate::custody::tests::{FEES, leg, proposal, to_sign};
+use crate::proposal::{LegPurpose, Outflow};
+use bardo_abi::erc20::Erc20;
+use bardo_base::clock::Clock;
+use bardo_base::error::ErrorCode;
+use bardo_base::text::SafeText;
+use bardo_store::StoreError;
+use golem_chain::network::KnownContract;
+use golem_chain::token::TokenInfo;
+
+const USDC: u64 = 1_000_000;
+/// Start of the devnet's time, in seconds since the Unix epoch.
+const CHAIN: u64 = 1_800_000_000;
+
+/// Wall clock that is set by hand, in seconds.
+#[derive(Debug)]
+struct Wall(AtomicU64);
+
+impl Clock for Wall {
+    fn now_millis(&self) -> u64 {
+        self.0.load(Ordering::SeqCst) * 1_000
+    }
+}
+
+struct Held {
+    world: DelegationHarness,
+    account: DelegatedAccount,
+    id: SessionKeyId,
+    wall: Arc<Wall>,
+}
+
+impl Held {
+    async fn with(more: Vec<CallLimit>, end: u64) -> Self {
+        let world = DelegationHarness::new().await;
+        let usdc = world.usdc;
+        let first = [CallLimit::Targets(vec![usdc]), CallLimit::Time { after: 0, before: end }];
+        let grant = world.grant(first.into_iter().chain(more).collect());
+        let (id, wall) = (SessionKeyId::random(), Arc::new(Wall(AtomicU64::new(CHAIN))));
+        let account = world.kept(grant, id, wall.clone());
+        Self { world, account, id, wall }
+    }
+
+    fn transfer(&self) -> PlanLeg {
+        self.world.transfer(Address::repeat_byte(0x42), 1)
+    }
+
+    fn payload(&self) -> SigningPayload {
+        self.world.prepare_payload(&self.account, self.transfer()).unwrap()
+    }
+
+    /// Code with which the preparation is refused.
+    fn preparing(&self, leg: PlanLeg) -> ErrorCode {
+        self.world.prepare_payload(&self.account, leg).unwrap_err().code()
+    }
+
+    /// Code with which the signature is refused: no signed transaction exists, and none is counted.
+    async fn signing(&self, to_sign: ToSign) -> ErrorCode {
+        let before = self.row();
+        let refused = self.account.sign_checked(to_sign).await;
+        let Err(SignError::Session(refusal)) = refused else { panic!("{refused:?}") };
+        assert_eq!(self.row(), before);
+        refusal.code()
+    }
+
+    async fn both(&self, prepared: SigningPayload) -> [ErrorCode; 2] {
+        [self.preparing(self.transfer()), self.signing(to_sign(prepared, 0)).await]
+    }
+
+    /// Number of signatures by the row's claim; `None` without a readable row.
+    fn row(&self) -> Option<u64> {
+        let id = self.id;
+        let found = self.world.store.read(|connection| session_keys::find(connection, id));
+        found.ok().flatten().map(|row| row.claims().uses)
+    }
+
+    async fn sql(&self, sql: &'static str) {
+        let write = |transaction: &rusqlite::Transaction<'_>| Ok::<_, StoreError>(transaction.execute(sql, [])?);
+        assert_eq!(self.world.store.write(write).await.unwrap(), 1, "{sql}");
+    }
+
+    /// A payload around a call that the account itself would not prepare, with declared outflows.
+    fn forged(&self, inner: PlanLeg, outflows: Vec<Outflow>) -> SigningPayload {
+        let grant = self.account.grant();
+        let call = DelegationManager::redeemDelegationsCall {
+            permissionContexts: vec![vec![grant.delegation().clone()].abi_encode().into()],
+            modes: vec![B256::ZERO],
+            executionCallDatas: vec![
+                [inner.to.as_slice(), &inner.value.to_be_bytes::<32>(), &inner.data].concat().into(),
+            ],
+        };
+        let outer = PayloadLeg {
+            purpose: LegPurpose::Main,
+            from: grant.session(),
+            to: grant.manager(),
+            value: U256::ZERO,
+            data: call.abi_encode().into(),
+            gas_limit: 600_000,
+            slots: Vec::new(),
+        };
+        SigningPayload::new(PayloadParts {
+            proposal: Proposal { outflows, ..proposal(grant.owner(), grant.chain_id(), vec![inner]) },
+            kind: AccountKind::Delegated,
+            signer: grant.session(),
+            payer: grant.session(),
+            legs: vec![outer],
+            order: None,
+            fees: FEES,
+        })
+        .unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_expired_session_key_signs_nothing_whichever_clock_says_so() {
+    let held = Held::with(Vec::new(), CHAIN + 1_000_000).await;
+    let payload = held.payload();
+    held.account.sign_checked(to_sign(payload.clone(), 0)).await.unwrap();
+    assert_eq!(held.row(), Some(1));
+    held.wall.0.store(CHAIN + 1_000_000, Ordering::SeqCst);
+    assert_eq!(held.both(payload.clone()).await, [ErrorCode::SessionKeyExpired; 2], "the machine's clock");
+    held.wall.0.store(0, Ordering::SeqCst);
+    held.sql("INSERT INTO ledger_clock (one, now) VALUES (1, 1801000000000)").await;
+    assert_eq!(held.both(payload.clone()).await, [ErrorCode::SessionKeyExpired; 2], "the ledger's clock");
+    held.sql("UPDATE ledger_clock SET now = 1").await;
+    held.account.sign_checked(to_sign(payload, 0)).await.unwrap();
+
+    // The chain's time is after the end, and the machine's is set back: the chain is read before each signature.
+    let held = Held::with(Vec::new(), CHAIN - 10).await;
+    held.wall.0.store(CHAIN - 1_000, Ordering::SeqCst);
+    let payload = held.payload();
+    assert_eq!(held.signing(to_sign(payload.clone(), 0)).await, ErrorCode::SessionKeyExpired);
+    held.account.refresh().await.unwrap();
+    assert_eq!(held.both(payload).await, [ErrorCode::SessionKeyExpired; 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revoked_session_key_signs_nothing_and_nothing_in_the_ledger_brings_it_back() {
+    let held = Held::with(Vec::new(), CHAIN + 1_000_000).await;
+    let (payload, id) = (held.payload(), held.id);
+    let reason = SafeText::clean("no longer needed", 40);
+    let revocation = SessionKeyRevocation { at: 5, by: RevokedBy::Operator, reason };
+    let again = revocation.clone();
+    let revoked = held.world.store.write(move |transaction| session_keys::revoke(transaction, id, &revocation));
+    assert!(revoked.await.unwrap());
+    assert_eq!(held.both(payload.clone()).await, [ErrorCode::SessionKeyRevoked; 2]);
+    let revoked = held.world.store.write(move |transaction| session_keys::revoke(transaction, id, &again));
+    assert!(!revoked.await.unwrap(), "only once");
+    let signature = held.account.grant().delegation().signature.clone();
+    let write = move |transaction: &rusqlite::Transaction<'_>| {
+        let sql = "UPDATE safety_session_key SET state = 'granted', signature = ?1, tag = zeroblob(32),
+            revoked_at = NULL, revoked_by = NULL, reason = NULL";
+        Ok::<_, StoreError>(transaction.execute(sql, [signature.to_vec()])?)
+    };
+    assert_eq!(held.world.store.write(write).await.unwrap(), 1);
+    assert_eq!(held.both(payload).await, [ErrorCode::SessionKeyUnverified; 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_outside_the_delegation_is_not_signed() {
+    let methods = CallLimit::Methods(vec![Erc20::transferCall::SELECTOR]);
+    let held = Held::with(vec![methods, CallLimit::Value(U256::ZERO)], CHAIN + 1_000_000).await;
+    let weth = held.world.network().book.contract(KnownContract::WrappedNative).unwrap();
+    let approve = Erc20::approveCall { spender: weth, value: U256::ONE }.abi_encode();
+    let target = PlanLeg { to: weth, ..held.transfer() };
+    let method = leg(held.world.usdc, U256::ZERO, approve.into(), 80_000);
+    let value = PlanLeg { value: U256::ONE, ..held.transfer() };
+    for inner in [target, method, value] {
+        let forged = to_sign(held.forged(inner.clone(), Vec::new()), 0);
+        let refused = [held.preparing(inner.clone()), held.signing(forged).await];
+        assert_eq!(refused, [ErrorCode::SessionKeyOutOfScope; 2], "{inner:?}");
+    }
+    // Another chain than the delegation's.
+    let payload = held.payload();
+    let elsewhere = PayloadContext { chain_id: 8_453, fees: FEES };
+    let other = proposal(held.account.address(), 8_453, vec![held.transfer()]);
+    let refused = held.account.prepare_payload(other, &elsewhere).unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::SessionKeyOutOfScope);
+    let signing = ToSign { chain_id: 8_453, ..to_sign(payload.clone(), 0) };
+    assert_eq!(held.signing(signing).await, ErrorCode::SessionKeyOutOfScope);
+    // Anything that is no call of this delegation: another target, another function, bytes behind it, an amount.
+    let changes: [fn(&mut PayloadLeg); 4] = [
+        |leg| leg.to = Address::repeat_byte(9),
+        |leg| leg.data = Bytes::from_static(b"\x01\x02\x03\x04"),
+        |leg| leg.data = [leg.data.as_ref(), &[0]].concat().into(),
+        |leg| leg.value = U256::ONE,
+    ];
+    for change in changes {
+        let mut signing = to_sign(payload.clone(), 0);
+        change(&mut signing.transaction);
+        assert_eq!(held.signing(signing).await, ErrorCode::SessionKeyOutOfScope);
+    }
+    held.account.sign_checked(to_sign(payload, 0)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_than_the_loss_of_one_call_is_not_signed() {
+    let world = DelegationHarness::new().await;
+    let (usdc, owner) = (world.usdc, world.owner.address());
+    drop(world);
+    let limit = CallLimit::TokenLoss { token: usdc, owner, amount: U256::from(500 * USDC) };
+    let held = Held::with(vec![limit], CHAIN + 1_000_000).await;
+    let token = TokenInfo {
+        id: TokenId::Erc20(usdc),
+        symbol: SafeText::clean("USDC", 10),
+        name: SafeText::clean("USD Coin", 20),
+        decimals: 6,
+        listed: true,
+    };
+    let outflow = |amount: u64| Outflow { token: token.clone(), amount: U256::from(amount * USDC) };
+    let (chain_id, account) = (held.world.client.chain_id(), &held.account);
+    let context = PayloadContext { chain_id, fees: FEES };
+    // Two outflows count together.
+    for (outflows, passes) in [(vec![outflow(500)], true), (vec![outflow(501)], false), (vec![outflow(251); 2], false)]
+    {
+        let asked = Proposal { outflows: outflows.clone(), ..proposal(owner, chain_id, vec![held.transfer()]) };
+        let prepared = account.prepare_payload(asked, &context);
+        let signing = to_sign(held.forged(held.transfer(), outflows), 0);
+        if passes {
+            prepared.unwrap();
+            account.sign_checked(signing).await.unwrap();
+        } else {
+            assert_eq!(prepared.unwrap_err().code(), ErrorCode::SessionKeyOutOfScope);
+            assert_eq!(held.signing(signing).await, ErrorCode::SessionKeyOutOfScope);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_key_signs_as_often_as_its_delegation_says() {
+    let held = Held::with(vec![CallLimit::Calls(2)], CHAIN + 1_000_000).await;
+    let payload = held.payload();
+    // A plan of three transactions takes three calls.
+    let (chain_id, owner) = (held.world.client.chain_id(), held.account.address());
+    let plan = proposal(owner, chain_id, vec![held.transfer(); 3]);
+    let refused = held.account.prepare_payload(plan, &PayloadContext { chain_id, fees: FEES }).unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::SessionKeyUsedUp);
+    held.account.sign_checked(to_sign(payload.clone(), 0)).await.unwrap();
+    // Two at once take the last call only once.
+    let sign = || held.account.sign_checked(to_sign(payload.clone(), 1));
+    let (first, second) = tokio::join!(sign(), sign());
+    assert_eq!(usize::from(first.is_ok()) + usize::from(second.is_ok()), 1);
+    assert_eq!(held.row(), Some(2));
+    assert_eq!(held.both(payload).await, [ErrorCode::SessionKeyUsedUp; 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_the_session_key_did_not_write_authorises_nothing() {
+    for change in [
+        "UPDATE safety_session_key SET uses = 0",
+        "UPDATE safety_session_key SET last_used = last_used + 1",
+        "UPDATE safety_session_key SET expires_at = expires_at + 1",
+        "UPDATE safety_session_key SET max_calls = 1000",
+        "UPDATE safety_session_key SET created_at = created_at + 1",
+        "UPDATE safety_session_key SET label = 'another'",
+        "UPDATE safety_session_key SET manager = owner",
+        "UPDATE safety_session_key SET tag = zeroblob(32)",
+        "UPDATE safety_session_key SET address = x'01'",
+        "UPDATE safety_session_key SET delegation = x'01'",
+        "DELETE FROM safety_session_key",
+    ] {
+        let held = Held::with(vec![CallLimit::Calls(5)], CHAIN + 1_000_000).await;
+        let payload = held.payload();
+        held.account.sign_checked(to_sign(payload.clone(), 0)).await.unwrap();
+        held.sql(change).await;
+        assert_eq!(held.both(payload).await, [ErrorCode::SessionKeyUnverified; 2], "{change}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_draft_signs_nothing() {
+    let held = Held::with(Vec::new(), CHAIN + 1_000_000).await;
+    let id = SessionKeyId::random();
+    let account = held.world.drafted(held.account.grant(), id, held.wall.clone());
+    let drafted = Held { account, id, ..held };
+    let payload = drafted.forged(drafted.transfer(), Vec::new());
+    assert_eq!(drafted.both(payload).await, [ErrorCode::SessionKeyUnverified; 2]);
+}

@@ -1,0 +1,322 @@
+//! Rows of session keys in the ledger. The tag of a row covers every column, with a key that is derived from the session
+//! key's secret: a changed row is refused, not believed.
+
+use alloy::primitives::{Address, B256, Bytes};
+use alloy::sol_types::SolValue as _;
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
+
+use super::{RevokedBy, SessionKeyId, SessionKeyRecord, SessionKeyRevocation, SessionKeyState, SessionRefusal};
+use crate::queue_key::QueueKey;
+use bardo_abi::delegation::Delegation;
+use bardo_base::text::SafeText;
+use bardo_store::StoreError;
+
+/// Domain of the tags.
+const DOMAIN: &str = "bardo session key 1";
+
+const COLUMNS: &str = "id, label, address, owner, chain_id, manager, delegation, signature, created_at, expires_at, \
+                       max_calls, uses, last_used, state, revoked_at, revoked_by, reason, tag";
+
+/// Reason for which a record of a session key was not read or changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SessionKeyError {
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The ledger has no such session key.
+    #[error("this ledger has no session key {0}")]
+    Unknown(SessionKeyId),
+    /// The row cannot be decoded.
+    #[error("the row of session key {id} is damaged in `{column}`; `bardo keys session revoke {id}` still revokes it")]
+    Damaged {
+        /// Id as stored.
+        id: SafeText,
+        /// Column that is not valid.
+        column: &'static str,
+    },
+    /// The state does not permit the change.
+    #[error("session key {id} is {state}, so it cannot be granted")]
+    State {
+        /// Id of the session key.
+        id: SessionKeyId,
+        /// Present state.
+        state: &'static str,
+    },
+    /// The row was not written by a holder of the session key.
+    #[error(transparent)]
+    Refused(#[from] SessionRefusal),
+}
+
+impl From<rusqlite::Error> for SessionKeyError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// Row of a session key.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredSessionKey {
+    record: SessionKeyRecord,
+    tag: Option<Vec<u8>>,
+}
+
+impl StoredSessionKey {
+    /// Returns what the row claims, which proves nothing.
+    pub fn claims(&self) -> &SessionKeyRecord {
+        &self.record
+    }
+
+    /// Returns the record if `key` made its tag.
+    ///
+    /// # Errors
+    /// [`SessionRefusal::Revoked`] for a revoked key, whose row has no tag, and [`SessionRefusal::Unverified`] if the tag
+    /// is not the key's.
+    pub fn verified(&self, key: &QueueKey) -> Result<&SessionKeyRecord, SessionRefusal> {
+        if let SessionKeyState::Revoked(revocation) = &self.record.state {
+            return Err(SessionRefusal::Revoked { by: revocation.by, reason: revocation.reason.clone() });
+        }
+        let genuine = key.account() == self.record.owner
+            && self.tag.as_deref().is_some_and(|tag| {
+                let parts = parts(&self.record);
+                key.verifies(DOMAIN, &parts.each_ref().map(Vec::as_slice), tag)
+            });
+        match genuine {
+            true => Ok(&self.record),
+            false => Err(SessionRefusal::Unverified("its tag was not made by the session key")),
+        }
+    }
+}
+
+/// Adds a drafted session key.
+///
+/// # Errors
+/// [`SessionKeyError::Store`] if the database fails or has the id already.
+pub fn insert(transaction: &Transaction<'_>, record: &SessionKeyRecord, key: &QueueKey) -> Result<(), SessionKeyError> {
+    let unsigned = Delegation { signature: Bytes::new(), ..record.delegation.clone() };
+    let drafted = SessionKeyRecord { delegation: unsigned, state: SessionKeyState::Drafted, ..record.clone() };
+    let sql = "INSERT INTO safety_session_key
+        (id, label, address, owner, chain_id, manager, delegation, created_at, expires_at, max_calls, uses, state, tag)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 'drafted', ?12)";
+    transaction.prepare_cached(sql)?.execute(params![
+        drafted.id.to_string(),
+        drafted.label.to_string(),
+        drafted.address.as_slice(),
+        drafted.owner.as_slice(),
+        number(drafted.chain_id)?,
+        drafted.manager.as_slice(),
+        drafted.delegation.abi_encode(),
+        number(drafted.created_at)?,
+        number(drafted.expires_at)?,
+        drafted.max_calls.map(number).transpose()?,
+        number(drafted.uses)?,
+        tag(&drafted, key).as_slice(),
+    ])?;
+    Ok(())
+}
+
+/// Returns the row of a session key; `None` if the ledger has none.
+///
+/// # Errors
+/// [`SessionKeyError`] if the database fails or the row is damaged.
+pub fn find(connection: &Connection, id: SessionKeyId) -> Result<Option<StoredSessionKey>, SessionKeyError> {
+    let sql = format!("SELECT {COLUMNS} FROM safety_session_key WHERE id = ?1");
+    let row = connection.prepare_cached(&sql)?.query_row([id.to_string()], raw).optional()?;
+    row.map(RawRow::decode).transpose()
+}
+
+/// Returns every row, the newest first. A damaged row is an error of its own.
+///
+/// # Errors
+/// [`SessionKeyError::Store`] if the database fails.
+pub fn all(connection: &Connection) -> Result<Vec<Result<StoredSessionKey, SessionKeyError>>, SessionKeyError> {
+    let sql = format!("SELECT {COLUMNS} FROM safety_session_key ORDER BY created_at DESC, id");
+    let mut asked = connection.prepare_cached(&sql)?;
+    let rows = asked.query_map([], raw)?.collect::<Result<Vec<_>, _>>()?;
+    Ok(rows.into_iter().map(RawRow::decode).collect())
+}
+
+/// Records the owner's signature. `key` must be the session key's, which checks the row first.
+///
+/// # Errors
+/// [`SessionKeyError::State`] unless it is drafted, and [`SessionKeyError::Refused`] if the row is not genuine.
+pub fn grant(
+    transaction: &Transaction<'_>,
+    id: SessionKeyId,
+    signature: &Bytes,
+    key: &QueueKey,
+) -> Result<SessionKeyRecord, SessionKeyError> {
+    let stored = find(transaction, id)?.ok_or(SessionKeyError::Unknown(id))?;
+    let mut record = stored.verified(key)?.clone();
+    if record.state != SessionKeyState::Drafted {
+        return Err(SessionKeyError::State { id, state: record.state.as_str() });
+    }
+    record.delegation.signature = signature.clone();
+    record.state = SessionKeyState::Granted;
+    transaction
+        .prepare_cached("UPDATE safety_session_key SET signature = ?2, state = 'granted', tag = ?3 WHERE id = ?1")?
+        .execute(params![id.to_string(), signature.as_ref(), tag(&record, key).as_slice()])?;
+    Ok(record)
+}
+
+/// Counts one signature at `now`, in milliseconds since the Unix epoch. The caller has checked the row in the same
+/// transaction.
+pub(super) fn count(
+    transaction: &Transaction<'_>,
+    record: &SessionKeyRecord,
+    now: u64,
+    key: &QueueKey,
+) -> Result<(), SessionKeyError> {
+    let used = SessionKeyRecord { uses: record.uses.saturating_add(1), last_used: Some(now), ..record.clone() };
+    transaction
+        .prepare_cached("UPDATE safety_session_key SET uses = ?2, last_used = ?3, tag = ?4 WHERE id = ?1")?
+        .execute(params![used.id.to_string(), number(used.uses)?, number(now)?, tag(&used, key).as_slice()])?;
+    Ok(())
+}
+
+/// Revokes a session key for good: its tag and the owner's signature are removed, which needs no key and works on a
+/// damaged row. Returns true unless it was revoked already.
+///
+/// # Errors
+/// [`SessionKeyError::Unknown`] if the ledger has no such key, [`SessionKeyError::Store`] if the database fails.
+pub fn revoke(
+    transaction: &Transaction<'_>,
+    id: SessionKeyId,
+    revocation: &SessionKeyRevocation,
+) -> Result<bool, SessionKeyError> {
+    let sql = "UPDATE safety_session_key SET state = 'revoked', tag = NULL, signature = NULL, revoked_at = ?2,
+        revoked_by = ?3, reason = ?4 WHERE id = ?1 AND state <> 'revoked'";
+    let changed = transaction.prepare_cached(sql)?.execute(params![
+        id.to_string(),
+        number(revocation.at)?,
+        revocation.by.as_str(),
+        revocation.reason.to_string(),
+    ])?;
+    let exists = "SELECT COUNT(*) FROM safety_session_key WHERE id = ?1";
+    if changed == 0 && transaction.query_row(exists, [id.to_string()], |row| row.get::<_, i64>(0))? == 0 {
+        return Err(SessionKeyError::Unknown(id));
+    }
+    Ok(changed > 0)
+}
+
+/// Returns the ids of the keys that are not revoked.
+///
+/// # Errors
+/// [`SessionKeyError::Store`] if the database fails or an id is not one.
+pub fn live(connection: &Connection) -> Result<Vec<SessionKeyId>, SessionKeyError> {
+    let mut asked =
+        connection.prepare_cached("SELECT id FROM safety_session_key WHERE state <> 'revoked' ORDER BY id")?;
+    let ids = asked.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+    ids.into_iter()
+        .map(|id| id.parse().map_err(|_| SessionKeyError::Damaged { id: SafeText::clean(&id, 40), column: "id" }))
+        .collect()
+}
+
+/// Columns of a row as stored.
+struct RawRow {
+    id: String,
+    label: String,
+    address: Vec<u8>,
+    owner: Vec<u8>,
+    chain_id: i64,
+    manager: Vec<u8>,
+    delegation: Vec<u8>,
+    signature: Option<Vec<u8>>,
+    created_at: i64,
+    expires_at: i64,
+    max_calls: Option<i64>,
+    uses: i64,
+    last_used: Option<i64>,
+    state: String,
+    revoked_at: Option<i64>,
+    revoked_by: Option<String>,
+    reason: Option<String>,
+    tag: Option<Vec<u8>>,
+}
+
+fn raw(row: &Row<'_>) -> rusqlite::Result<RawRow> {
+    Ok(RawRow {
+        id: row.get(0)?,
+        label: row.get(1)?,
+        address: row.get(2)?,
+        owner: row.get(3)?,
+        chain_id: row.get(4)?,
+        manager: row.get(5)?,
+        delegation: row.get(6)?,
+        signature: row.get(7)?,
+        created_at: row.get(8)?,
+        expires_at: row.get(9)?,
+        max_calls: row.get(10)?,
+        uses: row.get(11)?,
+        last_used: row.get(12)?,
+        state: row.get(13)?,
+        revoked_at: row.get(14)?,
+        revoked_by: row.get(15)?,
+        reason: row.get(16)?,
+        tag: row.get(17)?,
+    })
+}
+
+impl RawRow {
+    fn decode(self) -> Result<StoredSessionKey, SessionKeyError> {
+        let damaged = |column| SessionKeyError::Damaged { id: SafeText::clean(&self.id, 40), column };
+        let address = |bytes: &[u8], column| Address::try_from(bytes).map_err(|_| damaged(column));
+        let unsigned = |value: i64, column| u64::try_from(value).map_err(|_| damaged(column));
+        let mut delegation = Delegation::abi_decode(&self.delegation).map_err(|_| damaged("delegation"))?;
+        delegation.signature = self.signature.clone().unwrap_or_default().into();
+        let state = match (self.state.as_str(), self.revoked_at, self.revoked_by.as_deref()) {
+            ("drafted", None, None) => SessionKeyState::Drafted,
+            ("granted", None, None) => SessionKeyState::Granted,
+            ("revoked", Some(at), Some(by)) => SessionKeyState::Revoked(SessionKeyRevocation {
+                at: unsigned(at, "revoked_at")?,
+                by: RevokedBy::parse(by).ok_or_else(|| damaged("revoked_by"))?,
+                reason: SafeText::clean(self.reason.as_deref().unwrap_or_default(), 200),
+            }),
+            _ => return Err(damaged("state")),
+        };
+        let record = SessionKeyRecord {
+            id: self.id.parse().map_err(|_| damaged("id"))?,
+            label: SafeText::clean(&self.label, super::LONGEST_LABEL),
+            address: address(&self.address, "address")?,
+            owner: address(&self.owner, "owner")?,
+            chain_id: unsigned(self.chain_id, "chain_id")?,
+            manager: address(&self.manager, "manager")?,
+            delegation,
+            created_at: unsigned(self.created_at, "created_at")?,
+            expires_at: unsigned(self.expires_at, "expires_at")?,
+            max_calls: self.max_calls.map(|most| unsigned(most, "max_calls")).transpose()?,
+            uses: unsigned(self.uses, "uses")?,
+            last_used: self.last_used.map(|at| unsigned(at, "last_used")).transpose()?,
+            state,
+        };
+        Ok(StoredSessionKey { record, tag: self.tag })
+    }
+}
+
+fn tag(record: &SessionKeyRecord, key: &QueueKey) -> B256 {
+    key.tag(DOMAIN, &parts(record).each_ref().map(Vec::as_slice))
+}
+
+/// Returns the content that a tag covers: every column but the revocation, which removes the tag.
+fn parts(record: &SessionKeyRecord) -> [Vec<u8>; 13] {
+    let optional = |value: Option<u64>| value.map(|value| value.to_be_bytes().to_vec()).unwrap_or_default();
+    let unsigned = Delegation { signature: Bytes::new(), ..record.delegation.clone() };
+    [
+        record.id.to_string().into_bytes(),
+        record.label.to_string().into_bytes(),
+        record.address.to_vec(),
+        record.owner.to_vec(),
+        record.chain_id.to_be_bytes().to_vec(),
+        record.manager.to_vec(),
+        unsigned.abi_encode(),
+        record.delegation.signature.to_vec(),
+        record.created_at.to_be_bytes().to_vec(),
+        record.expires_at.to_be_bytes().to_vec(),
+        optional(record.max_calls),
+        [record.uses.to_be_bytes().to_vec(), optional(record.last_used)].concat(),
+        record.state.as_str().as_bytes().to_vec(),
+    ]
+}
+
+fn number(value: u64) -> Result<i64, StoreError> {
+    i64::try_from(value).map_err(|_| StoreError::Query(format!("{value} is too large for the database")))
+}
