@@ -128,7 +128,7 @@ fn a_new_user_drafts_accepts_uses_and_revokes_a_session_key() {
     assert_eq!((&answer["error"]["code"], code), (&json!("SESSION_KEY_REVOKED"), 1), "{answer}");
     assert_eq!(fixture.nonce_of(address), "0x3");
 
-    // What the owner is told to send does disable the delegation on chain.
+    // The call that `revoke` names does disable the delegation on chain.
     let call = &revoked[0]["owners_call"];
     let data = hex::decode(call["data"].as_str().unwrap()).unwrap();
     let delegation = DelegationManager::disableDelegationCall::abi_decode(&data).unwrap().delegation;

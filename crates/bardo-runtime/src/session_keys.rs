@@ -53,7 +53,7 @@ pub struct FoundSessionKey {
     pub row: Result<StoredSessionKey, SessionKeyError>,
 }
 
-/// What a new session key shall be allowed.
+/// Request for a new session key: its owner and its limits.
 #[derive(Debug, Clone)]
 pub struct SessionKeyRequest {
     /// Owner of the account.
@@ -81,9 +81,9 @@ pub struct OwnersCall {
     pub chain_id: u64,
     /// Owner, who sends it.
     pub from: Address,
-    /// Delegation manager.
+    /// Address of the delegation manager.
     pub to: Address,
-    /// Calldata.
+    /// Calldata of the call.
     pub data: Bytes,
 }
 
@@ -350,7 +350,7 @@ impl DevnetOwner {
     /// Signs a delegation as its owner's wallet would.
     ///
     /// # Errors
-    /// [`DevnetOwnerError`] if the chain has no framework, or is no devnet.
+    /// [`DevnetOwnerError`] if the chain lacks the framework, or is not a devnet.
     pub fn sign(&self, network: &Network, delegation: &Delegation) -> Result<Bytes, DevnetOwnerError> {
         Ok(self.0.sign_digest(network.chain_id, DelegationGrant::digest(network, delegation)?)?)
     }

@@ -113,7 +113,7 @@ impl DelegationGrant {
         Ok((delegation, digest))
     }
 
-    /// Returns the limits that the caveats of a delegation encode, whoever signed it.
+    /// Returns the limits that the caveats of a delegation encode, signed or not.
     ///
     /// # Errors
     /// [`GrantError::Limits`] if a caveat is not known.

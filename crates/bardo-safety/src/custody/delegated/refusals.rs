@@ -1,4 +1,4 @@
-//! What a session key refuses before signing: each case both when the payload is prepared and when it is signed.
+//! Refusals of a session key before it signs: each case both when the payload is prepared and when it is signed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -188,7 +188,7 @@ async fn a_call_outside_the_delegation_is_not_signed() {
     assert_eq!(refused.code(), ErrorCode::SessionKeyOutOfScope);
     let signing = ToSign { chain_id: 8_453, ..to_sign(payload.clone(), 0) };
     assert_eq!(held.signing(signing).await, ErrorCode::SessionKeyOutOfScope);
-    // Anything that is no call of this delegation: another target, another function, bytes behind it, an amount.
+    // Anything but a call of this delegation: another target, another function, bytes behind it, an amount.
     let changes: [fn(&mut PayloadLeg); 4] = [
         |leg| leg.to = Address::repeat_byte(9),
         |leg| leg.data = Bytes::from_static(b"\x01\x02\x03\x04"),

@@ -68,7 +68,7 @@ impl FromStr for SessionKeyId {
     }
 }
 
-/// What revoked a session key.
+/// Cause of a revocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RevokedBy {
     /// The operator, by a command.
@@ -96,7 +96,7 @@ impl RevokedBy {
 pub struct SessionKeyRevocation {
     /// Time, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// What revoked it.
+    /// Cause of the revocation.
     pub by: RevokedBy,
     /// Reason, if one was given.
     pub reason: SafeText,

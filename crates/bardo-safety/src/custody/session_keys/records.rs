@@ -39,7 +39,7 @@ pub enum SessionKeyError {
     State {
         /// Id of the session key.
         id: SessionKeyId,
-        /// Present state.
+        /// State that the key has.
         state: &'static str,
     },
     /// The row was not written by a holder of the session key.

@@ -29,7 +29,7 @@ pub enum SessionRefusal {
     /// It was revoked.
     #[error("the session key was revoked by {}{}", .by.as_str(), because(.reason))]
     Revoked {
-        /// What revoked it.
+        /// Cause of the revocation.
         by: RevokedBy,
         /// Reason, if one was given.
         reason: SafeText,
@@ -60,7 +60,7 @@ pub enum SessionRefusal {
         /// Maximum outflow of the action, in raw units.
         asked: U256,
     },
-    /// What is to be signed is not a call of the owner's account under this delegation.
+    /// The bytes to sign are not a call of the owner's account under this delegation.
     #[error("the session key signs calls of its delegation alone: {0}")]
     Shape(&'static str),
     /// All calls are made.
