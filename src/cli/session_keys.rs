@@ -79,7 +79,7 @@ async fn draft(config: &Config, arguments: &DraftArguments, json: bool) -> Resul
     let typed_data = serde_json::to_string_pretty(&typed_data)?;
     writeln!(
         text,
-        "\nIt can sign nothing until its owner has signed this typed data (eth_signTypedData_v4):\n\n{typed_data}\n\n\
+        "\nIt can sign nothing until its owner has signed this typed data (EIP-712):\n\n{typed_data}\n\n\
          Then: bardo keys session accept {} SIGNATURE\nThe owner's account must have the code of the delegation framework \
          (EIP-7702), and {} needs {} for gas. On a devnet, `accept` without SIGNATURE does all of it.",
         record.id, record.address, network.native_symbol

@@ -111,7 +111,10 @@ fn a_new_user_drafts_accepts_uses_and_revokes_a_session_key() {
     assert_eq!(answer["error"]["code"], "SESSION_KEY_USED_UP", "{answer}");
     assert_eq!((fixture.nonce_of(address), &fixture.listed()[0]["uses"]), (json!("0x3"), &json!(3)));
 
-    // The header's account, the wallet's state and the doctor name the custody.
+    // The wallet's state and the doctor name the custody.
+    fixture.configure(&format!("account = \"session:{id}\"\n"));
+    let (out, _, _) = run(bardo(fixture.home.path()).args(["doctor", "--rpc", &fixture.given]));
+    assert!(out.contains(&format!("delegated: session key {id}")), "{out}");
     let (out, _, _) = with_secrets(
         fixture.home.path(),
         &format!("call wallet_get_status --rpc {} --key session:{id}", fixture.given),

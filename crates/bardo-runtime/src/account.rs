@@ -59,6 +59,8 @@ pub struct SelectedSession {
     pub chain_id: u64,
     /// Folder of the ledger that has it.
     pub ledger: String,
+    /// State that the row claims.
+    pub state: &'static str,
 }
 
 impl SelectedSession {
@@ -132,8 +134,8 @@ fn session_of(config: &Config) -> Result<Option<SelectedSession>, ToolError> {
     let (found, record) = session_keys::find(&folder, id)?;
     let name = id.key_name().map_err(|error| not_there(&error))?;
     let key = Keystore::at(folder.keys()).entry(&name).map_err(|error| not_there(&error))?;
-    let (owner, chain_id) = (record.owner, record.chain_id);
-    Ok(Some(SelectedSession { id, key, owner, chain_id, ledger: found.ledger }))
+    let (owner, chain_id, state) = (record.owner, record.chain_id, record.state.as_str());
+    Ok(Some(SelectedSession { id, key, owner, chain_id, ledger: found.ledger, state }))
 }
 
 fn on_devnet(asked: Option<&Setting<String>>) -> Result<Option<SelectedAccount>, ToolError> {

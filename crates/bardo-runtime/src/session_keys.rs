@@ -6,8 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use alloy::consensus::{TxEip1559, TxEip7702};
-use alloy::eips::eip2718::Encodable2718 as _;
+use alloy::consensus::{TxEip1559, TxEip7702, TxEnvelope};
 use alloy::primitives::{Address, Bytes, TxKind, U256};
 use alloy::providers::Provider as _;
 use alloy::sol_types::SolCall as _;
@@ -28,7 +27,7 @@ use bardo_safety::custody::session_keys::{
 };
 use bardo_safety::custody::{Keystore, LocalAccount, SecretKey, SessionKeyId, SessionRefusal};
 use bardo_safety::queue_key::QueueKey;
-use bardo_sandbox::keys::{DevnetAccount, KeyError};
+use bardo_sandbox::keys::{self, DevnetAccount, KeyError};
 use bardo_store::{Store, StoreConfig, StoreError};
 use golem_chain::network::{KnownContract, Network, NetworkKind};
 use golem_chain::provider::{ChainClient, ProviderError};
@@ -381,7 +380,7 @@ impl DevnetOwner {
                 ..TxEip7702::default()
             };
             let signed = self.0.sign_with_code(transaction, implementation)?;
-            send(client, &signed.encoded_2718(), "the owner's code").await?;
+            send(client, &signed, "the owner's code").await?;
         }
         if provider.get_balance(session).await.map_err(ProviderError::from)?.is_zero() {
             let nonce = provider.get_transaction_count(owner).pending().await.map_err(ProviderError::from)?;
@@ -396,16 +395,14 @@ impl DevnetOwner {
                 ..TxEip1559::default()
             };
             let signed = self.0.sign(transaction)?;
-            send(client, &signed.encoded_2718(), "the session key's gas").await?;
+            send(client, &signed, "the session key's gas").await?;
         }
         Ok(())
     }
 }
 
-async fn send(client: &ChainClient, bytes: &[u8], what: &'static str) -> Result<(), DevnetOwnerError> {
-    let sent = client.provider().send_raw_transaction(bytes).await.map_err(ProviderError::from)?;
-    let receipt = sent.get_receipt().await.map_err(|_| DevnetOwnerError::NotIncluded(what))?;
-    if receipt.status() { Ok(()) } else { Err(DevnetOwnerError::NotIncluded(what)) }
+async fn send(client: &ChainClient, signed: &TxEnvelope, what: &'static str) -> Result<(), DevnetOwnerError> {
+    if keys::send(client, signed).await? { Ok(()) } else { Err(DevnetOwnerError::NotIncluded(what)) }
 }
 
 /// Checks that the chain's state lets a granted key act. The error says what its owner has to do.

@@ -4,12 +4,15 @@
 //! Not here: users' keys (see `custody`).
 
 use alloy::consensus::{SignableTransaction, TxEip1559, TxEip7702, TxEnvelope};
+use alloy::eips::eip2718::Encodable2718 as _;
 use alloy::eips::eip7702::Authorization;
 use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy::providers::Provider as _;
 use alloy_signer::SignerSync;
 use alloy_signer_local::{MnemonicBuilder, PrivateKeySigner};
 
 pub use golem_chain::devnet::MNEMONIC;
+use golem_chain::provider::{ChainClient, ProviderError};
 
 /// Chain ids that a sandbox key signs for: the devnet's `ethereum` and `base`.
 pub const SANDBOX_CHAIN_IDS: [u64; 2] = [31337, 31338];
@@ -116,6 +119,19 @@ impl DevnetAccount {
         }
         Ok(self.signer.sign_hash_sync(&digest)?.as_bytes().into())
     }
+}
+
+/// Sends a transaction of a devnet account, and waits until it is in a block. Returns false if it is for another chain,
+/// was not included, or reverted.
+///
+/// # Errors
+/// A [`ProviderError`] if the chain refuses the transaction.
+pub async fn send(client: &ChainClient, signed: &TxEnvelope) -> Result<bool, ProviderError> {
+    if !SANDBOX_CHAIN_IDS.contains(&client.chain_id()) {
+        return Ok(false);
+    }
+    let sent = client.provider().send_raw_transaction(&signed.encoded_2718()).await.map_err(ProviderError::from)?;
+    Ok(sent.get_receipt().await.is_ok_and(|receipt| receipt.status()))
 }
 
 impl std::fmt::Debug for DevnetAccount {
