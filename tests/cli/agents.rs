@@ -56,7 +56,7 @@ fn gateway(honest: bool) -> (String, Arc<AtomicUsize>) {
 
 /// Registers an agent whose file is at `address`, from an account that is not the operator's; returns its profile.
 fn profile(fixture: &Fixture, address: &str) -> Value {
-    let from = fixture.devnet.described["accounts"][3].as_str().unwrap();
+    let from = fixture.devnet.described["chains"][0]["accounts"][3].as_str().unwrap();
     let register = IdentityRegistry::register_1Call { agentURI: address.to_owned() };
     let call = json!([{"from": from, "to": fixture.contract("identityRegistry"),
                        "data": hex::encode_prefixed(register.abi_encode())}]);

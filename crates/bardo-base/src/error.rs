@@ -206,7 +206,7 @@ codes! {
         "Draft a new session key with `bardo keys session draft`, and let the owner sign it.";
     /// The session key was revoked.
     SessionKeyRevoked, "SESSION_KEY_REVOKED", PermissionDenied, Wallet,
-        "A revoked session key never signs again. Draft a new one with `bardo keys session draft`.";
+        "A revoked session key signs nothing more. Draft a new one with `bardo keys session draft`.";
     /// The owner's delegation does not cover the call.
     SessionKeyOutOfScope, "SESSION_KEY_OUT_OF_SCOPE", PermissionDenied, Wallet,
         "Stay within what the owner delegated: `bardo keys session list` shows it. Only the owner can delegate more.";

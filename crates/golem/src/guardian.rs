@@ -24,6 +24,7 @@ use bardo_safety::proposal::BridgeArrival;
 use bardo_safety::registry_calls;
 use bardo_safety::signing_payload::SigningPayload;
 use bardo_safety::simulate::{self, JudgeContext};
+use bardo_safety::wrapping::only_wraps;
 use golem_chain::fork::{BalanceDelta, Fork, ForkSource, NextBlock, Simulation};
 use golem_chain::network::{KnownContract, Network};
 use golem_chain::price::PriceChain;
@@ -67,7 +68,9 @@ impl SafetyGuardian {
     }
 
     async fn review_case(&self, case: ReviewCase<'_>) -> Result<GuardianOpinion, GuardianError> {
-        let (payload, counted) = (case.payload, case.values.spent);
+        let payload = case.payload;
+        let counted = case.values.spent.checked_add(case.values.exposed);
+        let counted = counted.map_err(|error| GuardianError(error.to_string()))?;
         let chain_id = payload.proposal().chain_id;
         let chain = self.chains.iter().find(|chain| chain.client.chain_id() == chain_id);
         let chain = chain.ok_or_else(|| GuardianError(format!("it has no access to chain {chain_id}")))?;
@@ -92,7 +95,9 @@ impl SafetyGuardian {
             objections.extend(off_list(&arrival.token, &policy, there.client.network()));
         }
         objections.extend(value_objections(payload, &policy, &own, counted));
-        let too_large = too_large(&policy, &own, leaves);
+        // What a wrapping gives comes in again, in another form.
+        let wraps = only_wraps(payload.proposal(), chain.judge_context().wrapped).is_some();
+        let too_large = too_large(&policy, &own, leaves || wraps);
         let left_to_operator = objections.is_empty() && too_large.is_some();
         objections.extend(too_large);
         let agrees = objections.is_empty();

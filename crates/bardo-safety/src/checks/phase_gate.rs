@@ -72,7 +72,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
             "an action of one of these classes, or the same in a better phase",
         ));
     }
-    if rules.exit_only.0 && !inputs.reduce_only() {
+    if rules.exit_only.0 && !inputs.reduce_only() && class != ActionClass::ReadOnly {
         violations.push(Violation::new(
             Rule::ExitOnly(phase),
             "exits only: to an exit asset, to the wallet itself, at a fair price, leaving no allowance",

@@ -320,7 +320,7 @@ async fn read(chain: &ConnectedChain, owner: Address, found: &FoundApprovals) ->
     unread.others = other.len().saturating_sub(MOST_PAIRS);
     other.truncate(MOST_PAIRS);
 
-    let (now, states) = states(chain, owner, known).await?;
+    let (now, states) = read_states(chain, owner, known).await?;
     let mut granted = Granted { allowances: Vec::new(), balances: BTreeMap::new() };
     for (pair, state) in known.iter().zip(states) {
         match state {
@@ -331,7 +331,7 @@ async fn read(chain: &ConnectedChain, owner: Address, found: &FoundApprovals) ->
     let mut waiting: Vec<&[Pair]> = other.chunks(PAIRS_OF_STRANGERS).rev().collect();
     let mut failed = 0;
     while let Some(group) = waiting.pop() {
-        let states = match states(chain, owner, group).await {
+        let states = match read_states(chain, owner, group).await {
             Ok((_, states)) => states,
             Err(error) if failed == MOST_FAILED => return Err(error),
             // A contract spoils the request for its neighbours: they are read apart.
@@ -381,7 +381,7 @@ impl Granted {
 
 /// Reads pairs in one request; `None` for a pair whose contracts do not answer. Also returns the chain's time, in seconds
 /// since the Unix epoch.
-async fn states(
+async fn read_states(
     chain: &ConnectedChain,
     owner: Address,
     pairs: &[Pair],

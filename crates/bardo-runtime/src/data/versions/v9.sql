@@ -497,6 +497,12 @@ CREATE INDEX golem_episode_open ON golem_episode (golem_id) WHERE outcome = 'ope
 INSERT INTO store_migrations VALUES ('golem', 3, x'9309318c5f3a116ac0ce6c72c40873a83dd3cea1b1a4b400f86b53265d2fe99c');
 ALTER TABLE golem_delta ADD COLUMN network TEXT NOT NULL DEFAULT '';
 INSERT INTO store_migrations VALUES ('golem', 4, x'041265c1cefb39902bae1fd1927b7d26ae299c44d4dd552ca52503eb60e6f7a7');
+ALTER TABLE golem_words RENAME TO golem_words_unscoped;
+    CREATE VIRTUAL TABLE golem_words USING fts5 (scope, text, kind UNINDEXED, ref UNINDEXED);
+    INSERT INTO golem_words (rowid, scope, text, kind, ref)
+        SELECT rowid, 'g' || hex(golem_id) || ' k' || kind, text, kind, ref FROM golem_words_unscoped;
+    DROP TABLE golem_words_unscoped;
+INSERT INTO store_migrations VALUES ('golem', 5, x'57e19add970bc56ff371b8dab66e929be43bc338b4675781e966c152b4eb0b2f');
 CREATE TABLE shared_question (
     permit_id TEXT PRIMARY KEY,
     session TEXT NOT NULL,
