@@ -168,6 +168,7 @@ fn snapshot() -> SessionSnapshot {
         at: samples::START_MILLIS,
         account: None,
         paper: false,
+        by_session_key: false,
         phase: Phase::Thriving,
         policy: PolicyState { name: text("demo"), version: 1, hash: B256::ZERO },
         limits: Some(LimitUsage {

@@ -23,7 +23,7 @@ impl Fixture {
 
     /// Drafts a session key for swaps of USDC and returns its description.
     fn drafted(&self, more: &str) -> Value {
-        let fixed = "draft --json --owner development:0 --allow USDC --allow permit2 --allow universalRouter \
+        let fixed = "draft --json --owner development:0 --allow USDC --allow permit2 --allow universalRouterV2_1_0 \
                      --max-loss USDC=200 --password-fd 3";
         let (out, err, code) = self.session(&format!("{fixed} {more}"));
         assert_eq!(code, 0, "{err}");

@@ -123,7 +123,7 @@ impl Bridge {
         assert_eq!(response.status, CallStatus::Partial, "{response:#?}");
         let data = response.data.unwrap();
         let id = data["intent_id"].as_str().unwrap().parse().unwrap();
-        // What is told to arrive is what the order was signed for.
+        // The estimate is the amount that the order was signed for.
         let TypedMessage::CrossChainOrder { intent, .. } = self.orders.record(id).unwrap().message else { panic!() };
         let told = TokenAmount::parse(data["estimated_output"].as_str().unwrap(), 6).unwrap();
         assert_eq!(told.raw(), intent.data.outputAmount);

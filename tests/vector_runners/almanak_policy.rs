@@ -99,7 +99,7 @@ const INVALID: &str = "invalid arguments";
 /// Account that acts in cases without one.
 const ACCOUNT: Address = Address::repeat_byte(0x11);
 
-/// Our decision.
+/// Decision of our policy about a case.
 struct Decision {
     /// Rules that refuse the action; empty if it is allowed.
     rules: BTreeSet<String>,

@@ -226,7 +226,7 @@ fn routed(
                     SwapAmounts::In { amount, out_min } => (amount, out_min),
                     SwapAmounts::Out { amount, in_max } => (in_max, amount),
                 };
-                // V4 settles the native token from the router's balance, which is the call's value, whoever is to pay.
+                // V4 settles the native token from the router's balance, which is the call's value, not from a payer.
                 if *payer_is_user && !first.is_zero() {
                     add(&mut binding.out, TokenId::Erc20(first), most);
                 }

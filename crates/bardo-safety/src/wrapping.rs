@@ -1,7 +1,7 @@
 //! Recognition of an action that only wraps or unwraps the native token, by its calldata. Such an action changes the
 //! form of a holding and not its value: it spends nothing but gas. Wrapped, a holding is within reach of allowances that
-//! were granted earlier, and pays for no gas; so a wrapping needs consent like spending, leaves a reserve, and is no exit.
-//! Its reversal passes wherever an exit passes.
+//! were granted earlier, and pays for no gas; so a wrapping needs consent like spending, leaves a reserve, and does not
+//! count as an exit. Its reversal passes wherever an exit passes.
 
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;

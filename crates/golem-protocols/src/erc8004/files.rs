@@ -28,7 +28,7 @@ pub enum FileFetchError {
     /// No gateway returned the content.
     #[error("no gateway has returned it: {}", reasons.join("; "))]
     NoGateway {
-        /// What each gateway said.
+        /// Reason of each gateway.
         reasons: Vec<String>,
     },
     /// The server did not return the file.
@@ -48,7 +48,7 @@ pub struct AgentFiles {
 pub struct OutsideFile {
     /// Bytes of the file.
     pub bytes: Vec<u8>,
-    /// Where they came from: the content's identifier, or the server's host.
+    /// Origin of the bytes: the content's identifier, or the server's host.
     pub source: SafeText,
 }
 
