@@ -13,12 +13,34 @@ use serde_json::{Value, json};
 use crate::allowances::{DEVNET, contract, rpc};
 use bardo_testkit::devnet::ask;
 
-fn call(home: &Path, tool: &str, params: &Value, more: &[&str]) -> (Value, i32) {
+/// A folder with a ledger of its own, and the development account that acts with it.
+struct Home {
+    folder: tempfile::TempDir,
+    account: usize,
+}
+
+impl Home {
+    fn new(account: usize, policy: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("policy-devnet.toml"), format!("preset = \"demo\"\n{policy}")).unwrap();
+        Self { folder, account }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn address(&self) -> Address {
+        DEVNET.chain("ethereum")["accounts"][self.account].as_str().unwrap().parse().unwrap()
+    }
+}
+
+fn call(home: &Home, tool: &str, params: &Value, more: &[&str]) -> (Value, i32) {
     let output = Command::new(env!("CARGO_BIN_EXE_bardo"))
         .env_clear()
-        .env("BARDO_HOME", home)
+        .env("BARDO_HOME", home.path())
         .args(["call", "--approve", "never", tool, &params.to_string(), "--rpc", &rpc("ethereum")])
-        .args(["--rpc", &rpc("base"), "--key", "development:6"])
+        .args(["--rpc", &rpc("base"), "--key", &format!("development:{}", home.account)])
         .args(more)
         .output()
         .unwrap();
@@ -32,36 +54,27 @@ fn amount(amount: &str) -> Value {
     json!({"amount": amount, "chain": "ethereum"})
 }
 
-fn account() -> Address {
-    DEVNET.chain("ethereum")["accounts"][6].as_str().unwrap().parse().unwrap()
-}
-
-fn home(policy: &str) -> tempfile::TempDir {
-    let home = tempfile::tempdir().unwrap();
-    fs::write(home.path().join("policy-devnet.toml"), format!("preset = \"demo\"\n{policy}")).unwrap();
-    home
-}
-
 /// An allowance of WETH that was granted years ago takes what is wrapped today. So wrapping needs the consent that spending
 /// as much would need: the first operator's, and the second one's.
 #[test]
 fn a_wrapping_above_the_limits_is_not_made_without_consent() {
-    let plain = home("");
-    let (small, code) = call(plain.path(), "wrap_native", &amount("0.1"), &[]);
+    let plain = Home::new(2, "");
+    let (small, code) = call(&plain, "wrap_native", &amount("0.1"), &[]);
     assert_eq!((&small["status"], code), (&json!("success"), 0), "{small}");
     // Windows count gas alone: the same value comes back by unwrapping.
     let counted: f64 = small["decision_hints"]["counted_usd"].as_str().unwrap().parse().unwrap();
     assert!(counted < 10.0, "{counted}");
-    let (large, code) = call(plain.path(), "wrap_native", &amount("1"), &[]);
+    let (large, code) = call(&plain, "wrap_native", &amount("1"), &[]);
     assert_eq!((&large["error"]["code"], code), (&json!("APPROVAL_REQUIRED"), 3), "{large}");
-    let own = home(
-        "max_position_size_usd = \"500\"\n[second_approval]\nabove_usd = \"100\"\n\
+    let own = Home::new(
+        3,
+        "max_position_size_usd = \"1500\"\n[second_approval]\nabove_usd = \"100\"\n\
          approvers = [\"0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf\"]\n",
     );
-    let (second, code) = call(own.path(), "wrap_native", &amount("0.05"), &[]);
+    let (second, code) = call(&own, "wrap_native", &amount("0.05"), &[]);
     assert_eq!((&second["error"]["code"], code), (&json!("APPROVAL_REQUIRED"), 3), "{second}");
     assert!(second["error"]["message"].as_str().unwrap().contains("second"), "{second}");
-    let (held, code) = call(own.path(), "wrap_native", &amount("0.2"), &[]);
+    let (held, code) = call(&own, "wrap_native", &amount("0.5"), &[]);
     assert_eq!(code, 3, "{held}");
     assert!(held["error"]["details"]["violations"].to_string().contains("max_position_size_usd"), "{held}");
 }
@@ -70,48 +83,48 @@ fn a_wrapping_above_the_limits_is_not_made_without_consent() {
 /// passes in neither.
 #[test]
 fn gas_comes_back_in_every_phase_and_cannot_be_wrapped_away() {
-    let home = home("require_human_approval_above_usd = \"none\"\nmax_position_size_usd = \"none\"\n");
-    let (wrapped, code) = call(home.path(), "wrap_native", &amount("0.05"), &[]);
+    let home = Home::new(4, "require_human_approval_above_usd = \"none\"\nmax_position_size_usd = \"none\"\n");
+    let (wrapped, code) = call(&home, "wrap_native", &amount("0.05"), &[]);
     assert_eq!(code, 0, "{wrapped}");
     for phase in ["thriving", "cautious", "defensive", "survival", "terminal"] {
-        let (back, code) = call(home.path(), "unwrap_native", &amount("0.01"), &["--dry-run", "--phase", phase]);
+        let (back, code) = call(&home, "unwrap_native", &amount("0.01"), &["--dry-run", "--phase", phase]);
         assert_eq!((&back["status"], code), (&json!("simulated"), 0), "{phase}: {back}");
-        let (away, _) = call(home.path(), "wrap_native", &amount("0.01"), &["--dry-run", "--phase", phase]);
+        let (away, _) = call(&home, "wrap_native", &amount("0.01"), &["--dry-run", "--phase", phase]);
         let passes = ["thriving", "cautious"].contains(&phase);
         assert_eq!(away["status"] == "simulated", passes, "{phase}: {away}");
     }
     // Nearly everything: what stays pays for no exit.
-    let coin = ask(DEVNET.url(0), "eth_getBalance", json!([account().to_string(), "latest"]));
+    let coin = ask(DEVNET.url(0), "eth_getBalance", json!([home.address().to_string(), "latest"]));
     let coin: U256 = coin.as_str().unwrap().parse().unwrap();
     let most = alloy::primitives::utils::format_ether(coin - U256::from(2_000_000_000_000_000_u64));
-    let (all, code) = call(home.path(), "wrap_native", &amount(&most), &[]);
+    let (all, code) = call(&home, "wrap_native", &amount(&most), &[]);
     assert_eq!((&all["error"]["code"], code), (&json!("VALIDATION_FAILED"), 1), "{all}");
     assert!(all["error"]["message"].as_str().unwrap().contains("stay for gas"), "{all}");
     // Thirty of these would use up what stays.
-    let (dust, _) = call(home.path(), "unwrap_native", &amount("0.000000000000000001"), &[]);
+    let (dust, _) = call(&home, "unwrap_native", &amount("0.000000000000000001"), &[]);
     assert_eq!(dust["error"]["code"], "VALIDATION_FAILED", "{dust}");
     assert!(dust["error"]["message"].as_str().unwrap().contains("more than this amount"), "{dust}");
 
     let stop = Command::new(env!("CARGO_BIN_EXE_bardo"))
         .env_clear()
         .env("BARDO_HOME", home.path())
-        .args(["halt", "exit-only", "--reason", "look first"])
+        .args(["halt", "--level", "exit-only", "--reason", "look first"])
         .output()
         .unwrap();
     assert!(stop.status.success(), "{stop:?}");
-    let (back, code) = call(home.path(), "unwrap_native", &amount("0.01"), &[]);
+    let (back, code) = call(&home, "unwrap_native", &amount("0.01"), &[]);
     assert_eq!((&back["status"], code), (&json!("success"), 0), "{back}");
-    let (away, _) = call(home.path(), "wrap_native", &amount("0.01"), &[]);
+    let (away, _) = call(&home, "wrap_native", &amount("0.01"), &[]);
     assert_eq!(away["error"]["code"], "HALTED", "{away}");
 }
 
 /// Anyone can emit an approval in the account's name, from a contract that uses up the gas of everything that asks it.
 #[test]
 fn a_contract_that_burns_all_gas_hides_no_allowance() {
-    let home = home("");
+    let home = Home::new(5, "");
     let spender = contract("permit2");
     let approve = json!({"token": "USDC", "spender": spender, "amount": "7", "chain": "ethereum"});
-    let (allowed, code) = call(home.path(), "token_approve", &approve, &[]);
+    let (allowed, code) = call(&home, "token_approve", &approve, &[]);
     assert_eq!(code, 0, "{allowed}");
     // With call data it loops; without, it emits Approval(account, spender, 2^256 - 1):
     // CALLDATASIZE PUSH1 loop JUMPI, PUSH0 NOT PUSH0 MSTORE, PUSH20 spender PUSH20 owner PUSH32 event PUSH1 32 PUSH0 LOG3
@@ -120,7 +133,7 @@ fn a_contract_that_burns_all_gas_hides_no_allowance() {
         &[0x73][..],
         &[0x22; 20],
         &[0x73],
-        account().as_slice(),
+        home.address().as_slice(),
         &[0x7f],
         Erc20::Approval::SIGNATURE_HASH.as_slice(),
         &[0x60, 0x20, 0x5f, 0xa3, 0x00],
@@ -143,7 +156,7 @@ fn a_contract_that_burns_all_gas_hides_no_allowance() {
         let called = send(json!({"from": from, "to": made["contractAddress"], "gas": "0x186a0"}));
         assert_eq!(called["logs"][0]["topics"].as_array().map(Vec::len), Some(3), "{called}");
     }
-    let (answer, code) = call(home.path(), "get_allowances", &json!({"chain": "ethereum"}), &[]);
+    let (answer, code) = call(&home, "get_allowances", &json!({"chain": "ethereum"}), &[]);
     assert_eq!(code, 0, "{answer}");
     let data = &answer["data"];
     let rows = data["allowances"].as_array().unwrap();
