@@ -89,9 +89,24 @@ impl CallCard {
         }
         if let (Self::Plain(plain), Some(card)) = (&*self, answered(kind)) {
             let call = plain.call.clone();
+            // A response without the order itself stays what it is: the result of a cancellation or refund.
             match card {
-                CardKind::Order => *self = Self::Order(Box::new(OrderModel::asked(call))),
-                CardKind::CrossChain => *self = Self::Bridge(Box::new(BridgeModel::asked(call))),
+                CardKind::Order => {
+                    let mut model = OrderModel::asked(call);
+                    model.fold(at, kind);
+                    if model.order.is_some() {
+                        *self = Self::Order(Box::new(model));
+                        return;
+                    }
+                }
+                CardKind::CrossChain => {
+                    let mut model = BridgeModel::asked(call);
+                    model.fold(at, kind);
+                    if model.intent.is_some() {
+                        *self = Self::Bridge(Box::new(model));
+                        return;
+                    }
+                }
                 CardKind::Quote | CardKind::Swap | CardKind::Allowance => {}
             }
         }

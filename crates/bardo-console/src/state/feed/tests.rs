@@ -368,6 +368,20 @@ fn failed(code: ErrorCode) -> EventKind {
     EventKind::ToolError(bardo_base::fabric::ToolFailed { error_code: code, error_message, checks: None })
 }
 
+/// A cancellation's response names the order and does not describe it: the card shows the response, instead of an order
+/// that is still being signed.
+#[test]
+fn a_finished_cancellation_or_refund_shows_its_result() {
+    for (tool, widget) in [("uniswapx_cancel_order", CardKind::Order), ("intent_refund", CardKind::CrossChain)] {
+        let mut feed = Feed::default();
+        let data = json!({ "status": "done", "tx_hash": format!("0x{}", "11".repeat(32)) });
+        feed.take(&event_of(1, 1, started(tool, &json!({ "order_hash": format!("0x{}", "22".repeat(32)) }))));
+        feed.take(&event_of(2, 1, over(true, Some(ResultCard { widget, data, hints: None }))));
+        let card = feed.activity().next().and_then(|call| call.card.clone());
+        assert!(matches!(card, Some(CallCard::Plain(_))), "{tool}: {card:?}");
+    }
+}
+
 #[test]
 fn what_asks_how_an_order_stands_is_told_in_the_row_of_that_order() {
     let mut feed = Feed::default();
