@@ -114,7 +114,10 @@ fn fields(text: &mut String, object: &Map<String, Value>, depth: usize) {
     }
 }
 
-/// Appends a list of objects as a table of their plain fields.
+/// Fields that stand first in a table, since the right end of a long line is left out.
+const FIRST: [&str; 7] = ["chain", "name", "token", "symbol", "amount", "value_usd", "price_usd"];
+
+/// Appends a list of objects as a table of their plain fields, and below it each list of objects that a row contains.
 fn table(text: &mut String, rows: &[Value], depth: usize) {
     let indent = "  ".repeat(depth);
     let mut columns: Vec<(&str, usize)> = Vec::new();
@@ -127,6 +130,7 @@ fn table(text: &mut String, rows: &[Value], depth: usize) {
             None => columns.push((name, columns_needed)),
         }
     }
+    columns.sort_by_key(|(name, _)| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len()));
     // Columns that would make the line too long are left out from the right.
     let mut taken = indent.len();
     columns.retain(|(_, wide)| {
@@ -149,6 +153,15 @@ fn table(text: &mut String, rows: &[Value], depth: usize) {
     }
     if rows.len() > MAX_ROWS {
         _ = writeln!(text, "{indent}… and {} more", rows.len() - MAX_ROWS);
+    }
+    for row in shown {
+        let title = FIRST.iter().find_map(|name| row.get(*name)?.as_str());
+        for (name, value) in row {
+            let Some(inner) = value.as_array().filter(|inner| inner.iter().any(Value::is_object)) else { continue };
+            let of = title.map_or_else(String::new, |title| format!(" of {}", cut(title, CELL_CHARS)));
+            _ = writeln!(text, "{indent}{}{of}", label(name));
+            table(text, inner, depth + 1);
+        }
     }
 }
 
@@ -224,6 +237,33 @@ mod tests {
             decision_hints: None,
             explanation: Some("1.5 WETH gives about 5,115 USDC.".to_owned()),
         }
+    }
+
+    #[test]
+    fn a_list_within_a_row_is_a_table_of_its_own() {
+        let data = json!({"chains": [
+            {"block": 7, "chain": "ethereum", "balances": [
+                {"address": null, "amount": "1.4", "token": "ETH", "value_usd": "4736.995"},
+                {"address": "0xfD3d08FE6A8E959082f19C26C86519284977FAe5", "amount": "5000", "token": "USDC"},
+            ]},
+            {"block": 9, "chain": "base", "balances": []},
+        ]});
+        let shown = of_call("get_balances", &response(CallStatus::Success, data));
+        let rows: Vec<&str> = shown.lines().skip(3).map(str::trim_end).collect();
+        assert_eq!(
+            rows[..8],
+            [
+                "  Chains",
+                "    Chain     Block",
+                "    ethereum  7",
+                "    base      9",
+                "    Balances of ethereum",
+                "      Token  Amount  Value      Address",
+                "      ETH    1.4     $4,737.00",
+                "      USDC   5000               0xfD3d08FE6A8E9…4977FAe5",
+            ],
+            "{shown}"
+        );
     }
 
     #[test]
