@@ -1,7 +1,7 @@
 //! Replays `almanak_policy.json`, decisions of Almanak's policy engine, through our policy with the same values.
 //!
-//! What theirs refuses, ours refuses by the same rule. Where ours differs on purpose, [`STRICTER`] and [`OTHERWISE`]
-//! name the case and the reason. A case that is not in these tables may differ only by a rule that they name.
+//! An action that theirs refuses, ours refuses by the same rule. [`STRICTER`] and [`OTHERWISE`] name the cases in which
+//! ours differs on purpose, with the reason. A case that is not in these tables may differ only by a rule that they name.
 
 use std::collections::BTreeSet;
 use std::path::Path;

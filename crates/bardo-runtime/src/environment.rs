@@ -18,7 +18,7 @@ use golem_chain::network::{DataFees, NetworkPlan, NetworkPlanError};
 use golem_chain::price::{FixedPriceError, PriceChain};
 use golem_chain::provider::{ChainClient, ConnectError, ConnectRules};
 use golem_protocols::erc8004::files::AgentFiles;
-use golem_tools::engine::{ConnectedChain, ToolEnvironment, UnavailableChain};
+use golem_tools::engine::{AgentFileReaders, ConnectedChain, ToolEnvironment, UnavailableChain};
 use golem_tools::identity::Credential;
 
 /// Connected chains with their embedded devnet, which must stay alive for them to run.
@@ -191,7 +191,7 @@ fn watching(config: &Config, mut world: ToolEnvironment) -> ToolEnvironment {
 }
 
 /// Readers of agents' files: on public networks, and on devnets, where they are off unless they are set.
-fn agent_files(settings: &AgentFileSettings) -> [Option<Arc<AgentFiles>>; 2] {
+fn agent_files(settings: &AgentFileSettings) -> AgentFileReaders {
     let set = settings.gateways.as_ref().map(|gateways| gateways.value.clone());
     let usual = || GATEWAYS.iter().filter_map(|url| RpcUrl::parse(url).ok()).collect();
     let https = settings.https.as_ref().map(|https| https.value);
@@ -201,7 +201,7 @@ fn agent_files(settings: &AgentFileSettings) -> [Option<Arc<AgentFiles>>; 2] {
         wanted.then(|| AgentFiles::new(gateways, https).ok()).flatten().map(Arc::new)
     };
     let public = reader(set.clone().unwrap_or_else(usual), https.unwrap_or(true));
-    [public, reader(set.unwrap_or_default(), https.unwrap_or(false))]
+    AgentFileReaders { public, devnet: reader(set.unwrap_or_default(), https.unwrap_or(false)) }
 }
 
 fn world_chain(

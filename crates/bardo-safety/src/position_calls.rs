@@ -1,7 +1,7 @@
 //! Calls of a proposal to the position manager of the address book: their rules, the changes that they declare, what the
 //! chain must say of the position, and the events that prove them.
 //!
-//! What a plan does follows from the calldata alone. Its amounts are compared with the position's state on the pinned
+//! The effects of a plan follow from the calldata alone. Its amounts are compared with the position's state on the pinned
 //! block: a withdrawal whose minimums are below what the policy's slippage allows is not signed.
 
 use alloy::primitives::{Address, Log, U256};

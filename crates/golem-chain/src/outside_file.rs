@@ -136,7 +136,7 @@ impl dns::Resolve for PublicResolver {
 /// Returns true for an address of the public internet, by the
 /// [IPv4](https://www.iana.org/assignments/iana-ipv4-special-registry) and
 /// [IPv6](https://www.iana.org/assignments/iana-ipv6-special-registry) registries of special addresses.
-pub fn is_public(address: IpAddr) -> bool {
+fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => is_public_v6(address),

@@ -169,22 +169,25 @@ fn gas_reserve(payload: &SigningPayload, inputs: &CheckInputs, values: &ActionVa
     if values.exposed == Usd::ZERO {
         return;
     }
+    let reserve = U256::from(GAS_RESERVE).saturating_mul(U256::from(payload.fees().max_fee_per_gas));
+    let limit = format!("{reserve} wei of the native token stay for the gas of later actions");
     let moves = inputs.simulation.iter().flat_map(|simulated| &simulated.moves);
     // Without the cost of its own gas, which is bounded by `gas_wei`.
     let after = moves.filter(|moved| moved.token == TokenId::Native).map(|moved| moved.after).min();
-    let Some(after) = after else { return };
+    let Some(after) = after else {
+        // A wrapping moves the native token: a simulation that does not show it shows something else.
+        let unknown = "the simulation does not show what would stay";
+        violations.push(Violation::new(RuleName::GasReserve, limit, unknown, "the same when it is known"));
+        return;
+    };
     let left = after.saturating_sub(values.gas_wei);
-    let reserve = U256::from(GAS_RESERVE).saturating_mul(U256::from(payload.fees().max_fee_per_gas));
     if left < reserve {
-        violations.push(
-            Violation::new(
-                RuleName::GasReserve,
-                format_args!("{reserve} wei of the native token stay for the gas of later actions"),
-                format_args!("{left} wei would stay"),
-                "a smaller amount",
-            )
-            .with(RuleFigures::new(FigureUnit::Wei, reserve, left)),
-        );
+        let value = format_args!("{left} wei would stay");
+        violations.push(Violation::new(RuleName::GasReserve, limit, value, "a smaller amount").with(RuleFigures::new(
+            FigureUnit::Wei,
+            reserve,
+            left,
+        )));
     }
 }
 
@@ -271,9 +274,9 @@ mod tests {
     use bardo_base::model::Phase;
     use golem_chain::fork::{PinnedBlock, Simulation, StateChanges};
 
-    /// Rules that a wrapping breaks after which `after` wei are left, of which its own gas costs 100 at most. Gas costs
-    /// 10 gwei at most per unit.
-    fn broken(exposed: &str, after: U256) -> Vec<String> {
+    /// Rules that a wrapping breaks after which `after` wei are left, of which its own gas costs 100 at most; `None` if
+    /// the simulation shows no native token. Gas costs 10 gwei at most per unit.
+    fn broken(exposed: &str, after: Option<U256>) -> Vec<String> {
         let me = Address::repeat_byte(1);
         let leg = sample::leg(me, Bytes::from_static(&[1, 2, 3, 4]));
         let payload = SigningPayload::new(sample::frame(sample::proposal(me, ProposalIntent::Wrap, leg))).unwrap();
@@ -297,7 +300,10 @@ mod tests {
                 leaves: false,
                 reduce_only: false,
                 only_revokes: false,
-                moves: vec![TokenMove { token: TokenId::Native, before: U256::MAX, after }],
+                moves: after
+                    .map(|after| TokenMove { token: TokenId::Native, before: U256::MAX, after })
+                    .into_iter()
+                    .collect(),
                 paid: vec![],
                 simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
             }),
@@ -312,9 +318,10 @@ mod tests {
     fn a_wrapping_leaves_the_gas_of_later_actions() {
         // Two million units of gas at 10 gwei, and the 100 wei of the wrapping itself.
         let least = U256::from(20_000_000_000_000_100_u64);
-        assert_eq!(broken("5", least), [""; 0]);
-        assert_eq!(broken("5", least - U256::from(1)), ["gas_reserve"]);
-        assert_eq!(broken("5", U256::ZERO), ["gas_reserve"]);
-        assert_eq!(broken("0", U256::ZERO), [""; 0], "any other action");
+        assert_eq!(broken("5", Some(least)), [""; 0]);
+        assert_eq!(broken("5", Some(least - U256::from(1))), ["gas_reserve"]);
+        assert_eq!(broken("5", Some(U256::ZERO)), ["gas_reserve"]);
+        assert_eq!(broken("5", None), ["gas_reserve"], "what stays is unknown");
+        assert_eq!(broken("0", Some(U256::ZERO)), [""; 0], "any other action");
     }
 }

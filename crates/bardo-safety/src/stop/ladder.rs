@@ -44,7 +44,7 @@ pub const fn lets_through(level: Option<StopLevel>, passage: StopCategory) -> bo
 pub const fn meaning(level: StopLevel) -> &'static str {
     match level {
         StopLevel::Pause => "no new action starts; sent transactions settle; revocations and cancellations pass",
-        StopLevel::ExitOnly => "only exits to an exit asset, revocations and cancellations are signed",
+        StopLevel::ExitOnly => "only exits, revocations and cancellations are signed",
         StopLevel::Flatten => {
             "like exit-only; open orders are cancelled, and a running Bardo offers to sell the holdings"
         }

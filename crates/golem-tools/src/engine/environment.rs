@@ -62,8 +62,8 @@ pub struct ToolEnvironment {
     /// Networks of `chains`, in the same order.
     networks: Vec<Network>,
     lost: Vec<UnavailableChain>,
-    /// Readers of agents' files outside the chain: on public networks, and on devnets. `None` where none are read.
-    pub agent_files: [Option<Arc<AgentFiles>>; 2],
+    /// Readers of agents' files outside the chain.
+    pub agent_files: AgentFileReaders,
     /// Paper mode switch; `None` if paper mode is not available.
     paper: Option<PaperMode>,
     /// Policy for calls that open no ledger.
@@ -87,6 +87,15 @@ pub struct ConnectedChain {
     source: ForkSource,
     /// Reader of the chain's pools, or the reason why the address book does not support one.
     pools: Result<Arc<PoolReader>, DiscoveryError>,
+}
+
+/// Readers of agents' files outside the chain, by the kind of network; `None` where none are read.
+#[derive(Debug, Clone, Default)]
+pub struct AgentFileReaders {
+    /// Reader on public networks.
+    pub public: Option<Arc<AgentFiles>>,
+    /// Reader on devnets.
+    pub devnet: Option<Arc<AgentFiles>>,
 }
 
 /// Configured chain that could not be reached at start.
@@ -121,7 +130,7 @@ impl ToolEnvironment {
             orders: None,
             books: None,
             credentials: Vec::new(),
-            agent_files: [None, None],
+            agent_files: AgentFileReaders::default(),
             auctions: BTreeMap::new(),
             chains,
             networks,
@@ -193,7 +202,7 @@ impl ToolEnvironment {
 
     /// Returns the reader of agents' files outside the chain; `None` where none are read.
     pub fn agent_files(&self, network: &Network) -> Option<&AgentFiles> {
-        let [public, devnet] = &self.agent_files;
+        let AgentFileReaders { public, devnet } = &self.agent_files;
         if network.kind == NetworkKind::Devnet { devnet.as_deref() } else { public.as_deref() }
     }
 

@@ -24,7 +24,7 @@ pub use bardo_session::envelope::{CallStatus, ToolResponse};
 pub use books::{AccountBooks, BooksSums};
 pub use catalog::{Catalog, CatalogEntry, CatalogError, SelectionError, ToolFilter, ToolSelection};
 pub use context::{CallConditions, CallContext};
-pub use environment::{ConnectedChain, TokenHolding, ToolEnvironment, UnavailableChain, address};
+pub use environment::{AgentFileReaders, ConnectedChain, TokenHolding, ToolEnvironment, UnavailableChain, address};
 pub use executor::{Executor, ExecutorConfig, Hook, HookCall, Offer, PreviewResult, ToolCall};
 pub use export::{mcp_list, openai_list};
 pub use input::{MAX_INPUT_BYTES, MAX_INPUT_DEPTH, ToolInput, json_fault, unambiguous};

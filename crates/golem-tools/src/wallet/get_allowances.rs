@@ -333,7 +333,6 @@ async fn read(chain: &ConnectedChain, owner: Address, found: &FoundApprovals) ->
     while let Some(group) = waiting.pop() {
         let states = match read_states(chain, owner, group).await {
             Ok((_, states)) => states,
-            Err(error) if failed == MOST_FAILED => return Err(error),
             // A contract spoils the request for its neighbours: they are read apart.
             Err(_) if group.len() > 1 => {
                 failed += 1;

@@ -132,10 +132,8 @@ fn a_stop_tells_what_it_lets_through() {
     refused(
         |case| case.stop = Some(StopLevel::ExitOnly),
         code,
-        &[
-            "stop | exit-only: only exits to an exit asset, revocations and cancellations are signed | new-position | an \
-           exit to an exit asset, a revocation or a cancellation",
-        ],
+        &["stop | exit-only: only exits, revocations and cancellations are signed | new-position | an \
+           exit to an exit asset, a revocation or a cancellation"],
     );
     refused(
         |case| {

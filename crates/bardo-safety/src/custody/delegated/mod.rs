@@ -3,7 +3,7 @@
 //! caveats and makes the owner's account execute the call. The session key pays for gas. It can do only what the
 //! caveats permit, even if it is stolen.
 //!
-//! What the caveats would refuse is refused here first, before a payload is prepared and again before it is signed,
+//! Calls that the caveats would refuse are refused here first, before a payload is prepared and again before it is signed,
 //! together with what the chain does not know yet: a revocation, and signatures whose transactions are on their way.
 //!
 //! Caveats restrict calls, not signatures. A transaction that needs a signed typed message is rejected, because only

@@ -9,7 +9,7 @@
 //! | fixed output | SWAP_EXACT_OUT, SETTLE of all that is owed, TAKE of the fixed amount |
 //! | the router's whole balance | SETTLE of that balance, SWAP_EXACT_IN of all of it, TAKE of all that was bought |
 //!
-//! Where a pool's liquidity ends, V4 stops: SWAP_EXACT_OUT then buys less than its amount, which routers before 2.1.2 do
+//! V4 stops where a pool's liquidity ends: SWAP_EXACT_OUT then buys less than its amount, which routers before 2.1.2 do
 //! not notice. TAKE of the fixed amount then leaves a debt, and the pool manager reverts everything.
 //!
 //! The parameters of SWAP_EXACT_IN and SWAP_EXACT_OUT have a field more from router 2.1.0 on. Read by a router of the
