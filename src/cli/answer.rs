@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::without_controls;
 use bardo_base::display::{readable, violation_words};
-use bardo_base::format::dollars;
+use bardo_base::format::{dollars, grouped, signed_percent, utc};
 use bardo_base::text::width;
 use bardo_base::units::Usd;
 use golem_tools::engine::{CallStatus, ToolResponse};
@@ -17,6 +17,8 @@ const LINE_CHARS: usize = 100;
 const PLACES: usize = 6;
 /// The longest value of a field; longer ones, such as calldata, are cut in the middle.
 const VALUE_CHARS: usize = 76;
+/// The longest sentence of a field.
+const SENTENCE_CHARS: usize = 400;
 /// The longest cell of a table.
 const CELL_CHARS: usize = 24;
 /// Rows of a list that are printed.
@@ -99,7 +101,9 @@ fn fields(text: &mut String, object: &Map<String, Value>, depth: usize) {
         match (figure(name, value), value) {
             (Some(line), _) => {
                 let gap = " ".repeat(widest.saturating_sub(label.chars().count()));
-                _ = writeln!(text, "{indent}{label}{gap}  {}", cut(&line, VALUE_CHARS));
+                // Sentences are whole; only what nobody reads to its end, such as calldata, is cut.
+                let most = if line.contains(' ') { SENTENCE_CHARS } else { VALUE_CHARS };
+                _ = writeln!(text, "{indent}{label}{gap}  {}", cut(&line, most));
             }
             (None, Value::Object(inner)) if !inner.is_empty() && depth < MAX_DEPTH => {
                 _ = writeln!(text, "{indent}{label}");
@@ -115,7 +119,8 @@ fn fields(text: &mut String, object: &Map<String, Value>, depth: usize) {
 }
 
 /// Fields that stand first in a table, since the right end of a long line is left out.
-const FIRST: [&str; 7] = ["chain", "name", "token", "symbol", "amount", "value_usd", "price_usd"];
+const FIRST: [&str; 9] =
+    ["chain", "position_id", "agent_id", "name", "token", "symbol", "amount", "value_usd", "price_usd"];
 
 /// Appends a list of objects as a table of their plain fields, and below it each list of objects that a row contains.
 fn table(text: &mut String, rows: &[Value], depth: usize) {
@@ -165,15 +170,38 @@ fn table(text: &mut String, rows: &[Value], depth: usize) {
     }
 }
 
-/// Value of a field that fits on a line, with its figures shortened: dollars to cents, amounts to useful digits. `None`
-/// as in [`one_line`].
+/// Value of a field that fits on a line, with its figures as a person reads them: dollars to cents, amounts to useful
+/// digits, basis points as a percentage, Unix times as dates. `None` as in [`one_line`].
 fn figure(name: &str, value: &Value) -> Option<String> {
     let line = one_line(value)?;
+    if let Some(points) = value.as_i64().filter(|_| name.ends_with("_bps")) {
+        return Some(signed_percent(points).trim_start_matches('+').to_owned());
+    }
+    if let Some(number) = value.as_u64() {
+        return Some(match name {
+            "gas_used" | "block_number" | "block" => grouped(&line),
+            _ if is_time(name) && number >= FIRST_MILLIS => utc(number),
+            _ if is_time(name) && number >= FIRST_SECONDS => utc(number.saturating_mul(1_000)),
+            _ if name.ends_with("_pct") => format!("{line} %"),
+            _ => line,
+        });
+    }
     Some(match line.parse::<Usd>() {
         Ok(value) if name.ends_with("_usd") => dollars(value),
         Ok(_) if name.contains("amount") => readable(&line, PLACES),
+        Ok(_) if name.ends_with("_pct") => format!("{line} %"),
         Ok(_) | Err(_) => line,
     })
+}
+
+/// The least numbers that are shown as times, in seconds and in milliseconds: 2001-09-09 and the same day. Smaller ones
+/// are durations.
+const FIRST_SECONDS: u64 = 1_000_000_000;
+const FIRST_MILLIS: u64 = FIRST_SECONDS * 1_000;
+
+/// Returns true for a field that holds a time.
+fn is_time(name: &str) -> bool {
+    matches!(name, "deadline" | "timestamp" | "expires" | "at" | "since") || name.ends_with("_at")
 }
 
 /// A value that fits on a line: a word, a number, or a list of those. `None` for null, objects and empty lists.
@@ -191,9 +219,10 @@ fn one_line(value: &Value) -> Option<String> {
     }
 }
 
-/// A field's name in words: `amount_out_min` is "Amount out min". A value in dollars has its sign.
+/// A field's name in words: `amount_out_min` is "Amount out min". The unit of dollars and percentages stands with the
+/// value.
 fn label(name: &str) -> String {
-    let name = name.strip_suffix("_usd").unwrap_or(name);
+    let name = ["_usd", "_bps", "_pct"].iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name);
     let words: Vec<&str> = name
         .split('_')
         .map(|word| match word {
@@ -290,6 +319,32 @@ mod tests {
              \x20 Route       WETH, USDC\n\
              \n\
              Call 00000000000000000000000001. --json prints the whole response.\n"
+        );
+    }
+
+    #[test]
+    fn times_and_percentages_are_written_out() {
+        let data = json!({
+            "deadline": 1_795_817_690, "expires_at": 1_795_817_690_000_u64, "since": 12, "gas_used": 138_295,
+            "slippage_actual_bps": -4, "stop_loss_bps": 1_000, "price_impact_pct": 0.0008, "chain_id": 31_337,
+        });
+        let shown = of_call("get_transaction", &response(CallStatus::Success, data));
+        let rows: Vec<_> =
+            shown.lines().skip(3).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        // 2026-11-27 22:14:50 is 1,795,817,690 seconds after the epoch (`date -u -d @1795817690`).
+        assert_eq!(
+            rows[..8],
+            [
+                "Chain ID 31337",
+                "Deadline 2026-11-27 22:14:50Z",
+                "Expires at 2026-11-27 22:14:50Z",
+                "Gas used 138,295",
+                "Price impact 0.0008 %",
+                "Since 12",
+                "Slippage actual −0.04 %",
+                "Stop loss 10.00 %",
+            ],
+            "{shown}"
         );
     }
 

@@ -43,7 +43,8 @@ pub(super) struct Cli {
     /// Print the result as JSON
     #[arg(long, global = true)]
     pub json: bool,
-    /// Paper trading: check, ask and count as usual, keep the results between runs, and never sign
+    /// Paper trading: check, ask and count as usual, and never sign. The results are kept between runs, except those of a
+    /// scenario and of a devnet that ends with Bardo
     #[arg(long, global = true)]
     pub paper: bool,
     /// Decision maker of the Golem: scenario, operator (your commands only), process:COMMAND (a program that exchanges

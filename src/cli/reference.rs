@@ -134,27 +134,6 @@ fn configuration() -> String {
     text
 }
 
-fn kind_of(schema: &Value) -> String {
-    match &schema["type"] {
-        Value::String(kind) => kind.clone(),
-        Value::Array(kinds) => {
-            kinds.iter().filter_map(Value::as_str).filter(|kind| *kind != "null").collect::<Vec<_>>().join(" or ")
-        }
-        _ => match schema["anyOf"].as_array() {
-            Some(kinds) => {
-                let mut names: Vec<String> = Vec::new();
-                for kind in kinds.iter().filter(|kind| kind["type"] != "null").map(kind_of) {
-                    if !names.contains(&kind) {
-                        names.push(kind);
-                    }
-                }
-                names.join(" or ")
-            }
-            None => "object".to_owned(),
-        },
-    }
-}
-
 fn tools() -> String {
     let mut text = head(
         "Tools",
@@ -193,7 +172,7 @@ fn tool(text: &mut String, entry: &CatalogEntry) {
                 (false, default) => format!("default `{default}`"),
             };
             let about = cell(schema["description"].as_str().unwrap_or_default());
-            _ = writeln!(text, "| `{name}` | {} | {need} | {about} |", kind_of(schema));
+            _ = writeln!(text, "| `{name}` | {} | {need} | {about} |", super::tools::kind_of(schema));
         }
     }
     if let Some(properties) = entry.output_schema["properties"].as_object().filter(|all| !all.is_empty()) {

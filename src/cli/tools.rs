@@ -7,6 +7,7 @@ use bardo_base::model::{Category, GuidelineKey, Phase, Profile};
 use bardo_base::text::SafeText;
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::{Catalog, CatalogEntry, ToolFilter, categories_of, mcp_list, openai_list};
+use serde_json::Value;
 
 pub(super) fn run(
     name: Option<&str>,
@@ -140,20 +141,12 @@ fn detail(entry: &CatalogEntry) -> String {
     text.push_str("Parameters\n");
     let required = entry.input_schema["required"].as_array().cloned().unwrap_or_default();
     for (name, schema) in entry.input_schema["properties"].as_object().into_iter().flatten() {
-        let kind = match &schema["type"] {
-            serde_json::Value::String(kind) => kind.clone(),
-            serde_json::Value::Array(kinds) => {
-                let kinds: Vec<_> =
-                    kinds.iter().filter_map(|kind| kind.as_str()).filter(|kind| *kind != "null").collect();
-                kinds.join(" or ")
-            }
-            _ => "any".to_owned(),
-        };
+        let kind = kind_of(schema);
         let need = if required.iter().any(|one| one == name) {
             "required".to_owned()
         } else {
             match &schema["default"] {
-                serde_json::Value::Null => "optional".to_owned(),
+                Value::Null => "optional".to_owned(),
                 default => format!("default {default}"),
             }
         };
@@ -177,4 +170,29 @@ fn detail(entry: &CatalogEntry) -> String {
     text.push_str(&format!("\nSteps  {}\n", meta.progress_steps.join(" → ")));
     text.push_str(&format!("Try    bardo call {} '{}'\n", meta.name, entry.example));
     text
+}
+/// Kinds of values that a parameter takes, in words: types, or the permitted texts themselves.
+pub(super) fn kind_of(schema: &Value) -> String {
+    let mut names: Vec<String> = Vec::new();
+    let mut add = |name: String| {
+        if !name.is_empty() && name != "null" && !names.contains(&name) {
+            names.push(name);
+        }
+    };
+    match &schema["type"] {
+        Value::String(_) if schema["const"].is_string() => add(schema["const"].to_string()),
+        Value::String(_) if schema["enum"].is_array() => {
+            schema["enum"].as_array().into_iter().flatten().for_each(|text| add(text.to_string()));
+        }
+        Value::String(kind) => add(kind.clone()),
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).for_each(|kind| add(kind.to_owned())),
+        _ => {
+            let parts = ["anyOf", "oneOf"].into_iter().filter_map(|name| schema[name].as_array()).flatten();
+            parts.map(kind_of).for_each(&mut add);
+        }
+    }
+    match names.is_empty() {
+        true if schema["type"] != "null" => "object".to_owned(),
+        _ => names.join(" or "),
+    }
 }

@@ -12,6 +12,7 @@ mod clocks;
 mod endpoints;
 mod exits;
 mod files;
+mod identity;
 mod limits;
 mod named;
 mod operator;

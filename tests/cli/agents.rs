@@ -86,6 +86,7 @@ fn an_agents_file_in_ipfs_is_read_if_it_has_the_named_hash() {
     let found = profile(&fixture, &at_folder);
     assert_eq!((&found["file_status"], &found["name"]), (&json!("read"), &json!("Far away")), "{found}");
     assert_eq!(found["file_source"], format!("ipfs://{FOLDER}"));
+    assert_eq!(found["file_location"], at_folder);
     assert_eq!(found["registration"]["tool_endpoint"], "https://far.example/mcp");
     assert_eq!(requests.load(Ordering::SeqCst), 2, "the folder, and the file in it");
     // The address of a public gateway names the same content, which is asked of the configured ones.

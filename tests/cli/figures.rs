@@ -119,12 +119,12 @@ fn violations_of_a_swap_are_reported_with_their_figures() {
     );
     fixture.under("");
     assert_eq!(run(bardo(fixture.home.path()).args(["halt", "--reason", "a test"])).2, 0);
-    let stopped = "only revocations and cancellations are signed";
+    let stopped = "only revocations, cancellations and refunds are signed";
     let rules = told(&fixture.swap(json!({}), &[]), "HALTED");
     assert_eq!(
         rules,
         [format!(
-            "stop | halt: {stopped} | decrease-position, an exit | revocations and cancellations; everything else \
+            "stop | halt: {stopped} | decrease-position, an exit | revocations, cancellations and refunds; everything else \
              after the operator resumes"
         )]
     );

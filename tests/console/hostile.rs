@@ -270,6 +270,7 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
         actual_outcome: text("1 USDC"),
         ground_truth_source: "receipt".into(),
         matched: false,
+        unfilled: false,
     };
     let stop = HaltChanged { level: Some(StopLevel::Pause), by: text("operator"), reason: text("a look"), hold: false };
     let change =

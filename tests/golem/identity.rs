@@ -27,6 +27,10 @@ const CLIENTS: [&str; 6] = ["ada", "bo", "cleo", "dov", "eve", "finn"];
 /// The devnet has agents 0 to 12.
 const NEW: &str = "31337:13";
 
+/// Tools that publish something under the account's name.
+const PUBLISHING: [&str; 4] =
+    ["identity_register_agent", "identity_update_metadata", "identity_submit_feedback", "identity_verify_agent"];
+
 /// The harness with an executor of all tools.
 struct Registered {
     harness: GolemHarness,
@@ -39,8 +43,10 @@ impl Registered {
         Self { harness, executor }
     }
 
+    /// Calls a tool; what publishes something is approved at once.
     async fn call(&self, tool: &str, params: Value) -> ToolResponse {
-        self.executor.call(ToolCall::new(tool, ToolInput::Json(params))).await
+        let approve = PUBLISHING.contains(&tool).then_some(ApprovalMode::Always);
+        self.executor.call(ToolCall { approve, ..ToolCall::new(tool, ToolInput::Json(params)) }).await
     }
 
     async fn data(&self, tool: &str, params: Value) -> Value {
@@ -159,6 +165,29 @@ async fn an_agent_is_registered_found_rated_and_validated() {
     assert_eq!(trust["flags"], json!([]));
     let tier = world.data("identity_get_tier", new_agent()).await;
     assert_eq!((&tier["tier"], &tier["points"]), (&json!("silver"), &json!(100)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_published_without_the_operators_approval() {
+    let world = Registered::new(GolemHarness::with_policy("preset = \"demo\"\n").await);
+    world.register().await;
+    let validator = agents::account("prover").unwrap().address();
+    let proof = json!({"validator": validator.to_string(), "uri": "https://proofs.example/1"});
+    let asked = [
+        json!({"name": "Another", "description": "Not asked for."}),
+        json!({"agent_id": NEW, "updates": {"a2a_endpoint": "https://elsewhere.example/card.json"}}),
+        json!({"agent_id": "31337:0", "score": 100, "review": "Never used."}),
+        json!({"agent_id": NEW, "method": "zkml", "proof": proof}),
+    ];
+    for (tool, params) in PUBLISHING.into_iter().zip(asked) {
+        let call = ToolCall::new(tool, ToolInput::Json(params));
+        let refused = world.executor.call(ToolCall { approve: Some(ApprovalMode::Never), ..call }).await;
+        let error = refused.error.unwrap();
+        assert_eq!(error.code(), ErrorCode::ApprovalRequired, "{tool}: {error}");
+        assert!(error.details().to_string().contains("\"publishes\""), "{tool}: {}", error.details());
+    }
+    let found = world.data("identity_discover_agents", json!({"limit": 50, "chain": "ethereum"})).await;
+    assert_eq!(found["total"], 14, "the devnet's thirteen and the one that was approved");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -212,6 +212,17 @@ async fn flatten_cancels_orders_and_sells_in_parts() {
             |event| matches!(&event.kind, EventKind::OrderUpdate(update) if update.status == OrderStatus::Cancelled),
         );
     assert!(cancelled, "the open order is cancelled first: while it can fill, nothing of its pair is signed");
+    let sold: Vec<_> = watched
+        .log
+        .events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::ToolStart(start) if start.tool_name == "uniswap_execute_swap" => Some(start.params.value()),
+            _ => None,
+        })
+        .map(|params| (params["token_in"].clone(), params["token_out"].clone()))
+        .collect();
+    assert!(!sold.is_empty() && sold.iter().all(|pair| *pair == (json!("WETH"), json!("USDC"))), "{sold:?}");
     watched.end().await;
     let sales = sales(home.path());
     // The first is the order's own.

@@ -322,6 +322,7 @@ fn limit_of(why: &AskReason) -> Option<(String, &str)> {
         AskReason::HotLane
         | AskReason::ValueUnknown
         | AskReason::Authority
+        | AskReason::Publishes
         | AskReason::FirstPaid
         | AskReason::FirstAllowed
         | AskReason::Resembles { .. }

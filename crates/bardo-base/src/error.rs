@@ -286,7 +286,7 @@ codes! {
         "Wait for the first call with this key, then repeat the call to get its result.";
     /// The database reported an error.
     StoreUnavailable, "STORE_UNAVAILABLE", UpstreamUnavailable, Call,
-        "Repair the data folder as described in the message; no action runs without its record.";
+        "Do what the message names, such as repairing the data folder or `bardo reconcile`; no action runs without its record.";
 }
 
 impl ErrorCode {

@@ -327,7 +327,7 @@ named! {
         ExitOnly = "exit-only",
         /// Positions are to be closed, as the operator decides.
         Flatten = "flatten",
-        /// Only revocations and cancellations are signed.
+        /// Only revocations, cancellations and refunds are signed.
         Halt = "halt",
         /// The session keys themselves are removed.
         Revoke = "revoke",

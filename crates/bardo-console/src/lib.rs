@@ -22,6 +22,7 @@ pub mod painter;
 pub mod screen;
 pub mod screen_id;
 pub mod screens;
+pub mod scroll;
 mod signals;
 pub mod source;
 pub mod state;

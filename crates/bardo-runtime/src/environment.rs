@@ -15,6 +15,7 @@ use bardo_base::config::{AgentFileSettings, Config, ForkSettings, GATEWAYS, RpcU
 use bardo_base::units::Usd;
 use bardo_sandbox::{Sandbox, SandboxChain, SandboxConfig, SandboxError, StartProgress};
 use golem_chain::network::{DataFees, NetworkPlan, NetworkPlanError};
+use golem_chain::outside_file::names_a_proxy;
 use golem_chain::price::{FixedPriceError, PriceChain};
 use golem_chain::provider::{ChainClient, ConnectError, ConnectRules};
 use golem_protocols::erc8004::files::AgentFiles;
@@ -116,6 +117,8 @@ pub async fn open_telling(
                     }
                 }
             }
+            // The first chain is the default; the configuration keeps no order.
+            chains.sort_by_key(|chain: &ConnectedChain| chain.network().chain_id);
             // An embedded devnet ends with its process, and its index with it.
             let agents = DataFolder::of(config).agents_database();
             Ok(OpenEnvironment {
@@ -200,7 +203,9 @@ fn agent_files(settings: &AgentFileSettings) -> AgentFileReaders {
         // Without TLS on this system no https endpoint can be reached either, which is reported.
         wanted.then(|| AgentFiles::new(gateways, https).ok()).flatten().map(Arc::new)
     };
-    let public = reader(set.clone().unwrap_or_else(usual), https.unwrap_or(true));
+    // Who sets a proxy does not want this machine's address to be seen.
+    let direct = || !names_a_proxy(|name| std::env::var_os(name));
+    let public = reader(set.clone().unwrap_or_else(usual), https.unwrap_or_else(direct));
     AgentFileReaders { public, devnet: reader(set.unwrap_or_default(), https.unwrap_or(false)) }
 }
 

@@ -30,7 +30,7 @@ pub use bardo_session::confirmation::{
 pub use bardo_session::questions::OperatorAnswer;
 pub use grant::{ApprovalGrant, GrantScope, GrantTime};
 pub use limits::{AskRefused, MAX_OPEN, MAX_UNANSWERED};
-pub use queue::{ApprovalQueue, PendingApproval};
+pub use queue::{ApprovalQueue, PendingApproval, is_blocked};
 pub use reason::ApprovalReason;
 pub use remote_answers::RemoteAnswers;
 pub use requirement::{INCOMPLETE, receivers, requirement};

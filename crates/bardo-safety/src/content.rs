@@ -10,6 +10,7 @@ use super::signing_payload::SigningPayload;
 use super::typed::TypedMessage;
 use bardo_base::text::SafeText;
 use golem_chain::token::{TokenId, TokenInfo};
+pub use golem_protocols::erc8004::publication::published;
 
 /// Maximum length of a name or a field's value, in characters; the longest value is a 256-bit number.
 const MAX_TEXT: usize = 200;
@@ -23,6 +24,7 @@ pub fn signed(payload: &SigningPayload, bounds: &PermitBounds) -> SignedContent 
         gas_limit: leg.gas_limit,
         data: leg.data.clone(),
         messages: leg.slots.iter().map(|slot| message(&slot.message)).collect(),
+        publishes: published(&leg.data),
     };
     let flow = |token: &TokenInfo, amount, recipient| {
         let (symbol, token, decimals) = parts(token);

@@ -20,6 +20,7 @@ use super::check_inputs::CheckInputs;
 use super::checks::operators;
 use super::checks::policy_context::{PolicyContext, moved, request};
 use super::checks::slippage::SlippageLimits;
+use super::content;
 use super::ledger::{
     self, LedgerError, LedgerUsage, MarkChange, MicroUsd, Originator, ReservationId, ReservationOutcome,
 };
@@ -455,12 +456,16 @@ impl PolicyEngine for OperatorPolicyEngine {
                 }
                 ledger::note_recipients(transaction, id, proposal.chain_id, &proposal.recipients).map_err(failed)?;
                 witness_prices(transaction, payload, inputs)?;
-                let body = json!({
+                let mut body = json!({
                     "reservation": id.get(), "tool": proposal.tool.name, "intent": proposal.intent.as_str(),
                     "chain_id": proposal.chain_id, "account": proposal.account, "recipients": proposal.recipients,
                     "spend": request.spend.dollars(), "class": inputs.class(proposal.tool.action_class).as_str(),
                     "phase": inputs.phase, "policy": policy.hash(), "expected_outcome": proposal.expected_outcome,
                 });
+                let publishes: Vec<_> = payload.legs().iter().flat_map(|leg| content::published(&leg.data)).collect();
+                if let (false, Some(body)) = (publishes.is_empty(), body.as_object_mut()) {
+                    body.insert("publishes".to_owned(), json!(publishes));
+                }
                 let entry = LogEntry {
                     kind: AuditKind::ActionReserved,
                     call_id: Some(proposal.call_id),

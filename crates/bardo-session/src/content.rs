@@ -46,6 +46,9 @@ pub struct SignedCall {
     pub data: Bytes,
     /// Messages whose signatures go into the calldata.
     pub messages: Vec<SignedMessage>,
+    /// Content that the call publishes in a registry of agents, as names and texts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub publishes: Vec<(SafeText, SafeText)>,
 }
 
 /// Typed message (EIP-712) that a permit allows.

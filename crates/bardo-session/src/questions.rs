@@ -227,6 +227,9 @@ pub struct ActionRequest {
     pub arrival: Option<ArrivalDetails>,
     /// Order message that would be signed for others to settle.
     pub order: Option<OrderDetails>,
+    /// Content that the action publishes in a registry of agents, as names and texts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub publishes: Vec<(SafeText, SafeText)>,
     /// Allowances after the action.
     pub allowances: Vec<AllowanceAfter>,
     /// `Ok` if the simulation shows that nothing else moves; else the reason why that is unknown.

@@ -1,5 +1,6 @@
 //! Downloads of small files from servers that outsiders name: bounded in size and time, without redirects, cookies,
-//! credentials or proxies, and never from an address of this machine or its network.
+//! credentials or proxies, and never from a private, local or reserved address. A public address of this machine itself is not
+//! recognised; TLS must then succeed there for the agent's name.
 //!
 //! An agent's owner chooses the address of its file. Without these bounds, reading a profile would make requests inside
 //! the operator's network in the owner's name.
@@ -23,6 +24,15 @@ const MAX_TEXT: usize = 300;
 pub struct FileClient {
     client: Client,
     public_only: bool,
+}
+
+/// Variables that name the system's proxy for https.
+const PROXIES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+
+/// Returns true if `variable` names a proxy for https. A client for outsiders' addresses connects directly, past it,
+/// because a proxy would resolve names by itself.
+pub fn names_a_proxy(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> bool {
+    PROXIES.iter().any(|name| variable(name).is_some_and(|value| !value.is_empty()))
 }
 
 impl FileClient {
@@ -184,6 +194,16 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+
+    #[test]
+    fn a_proxy_is_named_by_any_of_four_variables() {
+        let set =
+            |named: &'static str, value: &'static str| names_a_proxy(move |name| (name == named).then(|| value.into()));
+        for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+            assert!(set(name, "socks5://127.0.0.1:9050") && !set(name, ""), "{name}");
+        }
+        assert!(!set("HTTP_PROXY", "http://127.0.0.1:3128"), "agents' files come by https alone");
+    }
 
     #[test]
     fn addresses_of_this_machine_and_its_networks_are_not_public() {

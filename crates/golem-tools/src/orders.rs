@@ -10,6 +10,7 @@ use crate::engine::{CallContext, ToolEnvironment};
 use crate::mev::TradeVisibility;
 use crate::shared::{PlanReceipt, invalid};
 use bardo_base::error::ToolError;
+use bardo_base::format::short_hash;
 use bardo_base::model::Check;
 use bardo_base::text::SafeText;
 use bardo_safety::orders::OrderRecord;
@@ -75,7 +76,8 @@ pub(super) fn sight(state: &CommitState) -> TradeVisibility {
 
 /// Describes the outcome of a swap whose output is `amount`, made by a transaction or by an order.
 pub(super) fn swapped(state: &CommitState, transaction: Option<B256>, order: Option<B256>, amount: &str) -> String {
-    match (state, transaction, order) {
+    // The result has the whole hashes.
+    match (state, transaction.map(short_hash), order.map(short_hash)) {
         (CommitState::Done, Some(hash), _) => format!("Received {amount}, tx {hash}"),
         (CommitState::Simulated, _, _) => format!("Would receive {amount}; nothing was signed"),
         (CommitState::Reverted, Some(hash), _) => format!("The swap reverted and only gas was spent, tx {hash}"),

@@ -12,8 +12,9 @@ pub const GATEWAYS: [&str; 4] =
 pub struct AgentFileSettings {
     /// Gateways to IPFS; `None` for [`GATEWAYS`], and for none on a devnet. An empty list asks none.
     pub gateways: Option<Setting<Vec<RpcUrl>>>,
-    /// Permits requests to the https servers that agents name. Such a server learns this machine's address. `None` for
-    /// true on public networks and false on a devnet.
+    /// Permits requests to the https servers that agents name. Such a server learns this machine's address, since they
+    /// are reached without a proxy. `None` for true on public networks unless the system names a proxy, and false on a
+    /// devnet.
     pub https: Option<Setting<bool>>,
 }
 

@@ -33,6 +33,8 @@ pub enum AskReason {
     ValueUnknown,
     /// The action changes who holds authority.
     Authority,
+    /// The action publishes something in the account's name that cannot be withdrawn.
+    Publishes,
     /// The action pays a recipient for the first time.
     FirstPaid,
     /// The action grants a spender an allowance for the first time.
@@ -158,6 +160,7 @@ impl fmt::Display for AskReason {
             Self::HotLane => f.write_str("it is so large that it needs a second opinion"),
             Self::ValueUnknown => f.write_str("its value is unknown"),
             Self::Authority => f.write_str("it changes who has authority"),
+            Self::Publishes => f.write_str("it publishes in your name what cannot be withdrawn"),
             Self::FirstPaid => f.write_str("it pays a new recipient"),
             Self::FirstAllowed => f.write_str("it gives an allowance to a new spender"),
             Self::Resembles { who, known } => {
@@ -274,6 +277,7 @@ mod tests {
             AskReason::HotLane,
             AskReason::ValueUnknown,
             AskReason::Authority,
+            AskReason::Publishes,
             AskReason::FirstPaid,
             AskReason::FirstAllowed,
             AskReason::Resembles { who, known },

@@ -485,6 +485,10 @@ pub struct ToolVerified {
     pub ground_truth_source: Cow<'static, str>,
     /// True if prediction and observation agree.
     pub matched: bool,
+    /// True for an order that ended without a fill: nothing that was reported is wrong. Absent in recordings of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unfilled: bool,
 }
 
 /// Payload of `chain:block`.

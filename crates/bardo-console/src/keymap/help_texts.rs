@@ -48,6 +48,8 @@ const HERE: &[(ScreenId, Action, &str)] = &[
     (ScreenId::Transactions, Action::CancelSelected, "cancel the transaction or order; asks first"),
     (ScreenId::Agents, Action::Open, "read profile, trust, tier and feedback of the selected agent"),
     (ScreenId::Agents, Action::Zoom, "show only the agent's card, or all"),
+    (ScreenId::Agents, Action::HalfPageDown, "half a page down in the agent's card"),
+    (ScreenId::Agents, Action::HalfPageUp, "half a page up in the agent's card"),
     (ScreenId::Agents, Action::Copy, "copy the agent's id"),
     (ScreenId::Agents, Action::Filter, "filter: words of id, name, purpose or protocol"),
     (ScreenId::Logs, Action::ShorterRange, "more lines: also lower levels"),

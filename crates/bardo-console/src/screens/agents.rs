@@ -12,6 +12,7 @@ use super::filter::Filter;
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText};
+use crate::scroll::ScrollOffset;
 use crate::theme::{Role, Theme};
 use crate::widgets::identity::{Agent, AgentProfile, AgentTier, AgentTrust, IdentityCard};
 use crate::widgets::paint::{Row, rows, wrapped};
@@ -58,6 +59,8 @@ pub struct Agents {
     /// Selected row, used if the chosen one is gone.
     selected: usize,
     zoomed: bool,
+    /// Scroll position of the selected agent's card.
+    card_offset: ScrollOffset,
     filter: Filter,
     sent: u32,
 }
@@ -82,6 +85,7 @@ impl Agents {
     fn choose(&mut self, row: usize) {
         self.chosen = self.listed().get(row).map(|agent| agent.id.clone());
         self.selected = row;
+        self.card_offset = ScrollOffset::default();
     }
 
     fn call(&mut self, purpose: Purpose) -> ScreenRequest {
@@ -247,9 +251,9 @@ impl ScreenView for Agents {
                 let below = match (&self.fault, &agent.profile) {
                     (Some(fault), _) => format!("✕ {fault}"),
                     (None, None) => "Enter reads profile, trust, tier and feedback".to_owned(),
-                    (None, Some(_)) => "y copies the id".to_owned(),
+                    (None, Some(_)) => "y copies the id · PgDn PgUp scroll".to_owned(),
                 };
-                painter.render(IdentityCard::new(agent, painter.theme).below(&below), card);
+                painter.render(IdentityCard::new(agent, painter.theme).below(&below).scrolled(&self.card_offset), card);
             }
             None => {
                 list::framed(painter, card, false, "Agent", &[]);
@@ -258,6 +262,11 @@ impl ScreenView for Agents {
     }
 
     fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>> {
+        if matches!(action, Action::HalfPageDown | Action::HalfPageUp) {
+            let rows = self.plan(area, self.listed().len()).1.height;
+            self.card_offset.scroll(action, usize::from(rows.saturating_sub(2)));
+            return Some(Vec::new());
+        }
         let all = self.listed();
         let (at, last) = (self.row(&all), all.len().saturating_sub(1));
         let page = usize::from(self.plan(area, all.len()).0.height.saturating_sub(2)).max(2);

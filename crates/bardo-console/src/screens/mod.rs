@@ -307,6 +307,11 @@ pub trait ScreenView: Debug + Send {
         self.filter().is_some_and(Filter::typing)
     }
 
+    /// Returns true while a dialog of the screen is open, which takes every key but is no text field.
+    fn asks(&self) -> bool {
+        false
+    }
+
     /// Returns true if the list is filtered; then `n` and `N` move between matches.
     fn has_filter(&self) -> bool {
         self.filter().is_some_and(Filter::stands)

@@ -189,7 +189,10 @@ impl NetworkScreen {
     }
 
     fn ask(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
-        if known.ready.is_none() || known.machine_millis < self.asked_at.saturating_add(ASK_EVERY_MILLIS) {
+        if known.replayed()
+            || known.ready.is_none()
+            || known.machine_millis < self.asked_at.saturating_add(ASK_EVERY_MILLIS)
+        {
             return Vec::new();
         }
         self.asked_at = known.machine_millis;

@@ -487,6 +487,10 @@ impl ScreenView for Orders {
         Some(&mut self.filter)
     }
 
+    fn asks(&self) -> bool {
+        self.ask.is_some()
+    }
+
     fn accepts_text(&self) -> bool {
         self.filter.typing() || self.ask.is_some()
     }

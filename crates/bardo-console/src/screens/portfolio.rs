@@ -588,6 +588,10 @@ impl ScreenView for Portfolio {
         Some(Vec::new())
     }
 
+    fn asks(&self) -> bool {
+        self.ask.is_some()
+    }
+
     fn accepts_text(&self) -> bool {
         self.ask.is_some() || self.filter.typing()
     }

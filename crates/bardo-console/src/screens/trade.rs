@@ -38,14 +38,12 @@ const SIDE_BY_SIDE: u16 = 96;
 /// Minimum time between two automatic quotes, in milliseconds.
 const QUOTE_EVERY_MILLIS: u64 = 700;
 /// Tools whose forms come first, in this order.
-const USED_MOST: [&str; 4] = [
-    "uniswap_execute_swap",
-    "uniswap_submit_cross_chain_intent",
-    "uniswap_submit_uniswapx_order",
-    "wallet_transfer_token",
-];
+const USED_MOST: [&str; 4] =
+    [SWAP_TOOL, "uniswap_submit_cross_chain_intent", "uniswap_submit_uniswapx_order", "wallet_transfer_token"];
 /// Name of the tool that the automatic quotes call.
 const QUOTE_TOOL: &str = "uniswap_get_quote";
+/// Name of the tool that swaps by the quoted route.
+const SWAP_TOOL: &str = "uniswap_execute_swap";
 
 /// Extra lines between fields and button, where there is room.
 const ROOMY: u16 = 6;
@@ -247,6 +245,8 @@ impl Trade {
             self.call(Purpose::Preview, tool, params.clone())
         } else {
             let (ticket, tool) = (self.next_ticket(Purpose::Preview), tool.to_owned());
+            // The quote beside a new offer is a new one, too.
+            self.quoted = Value::Null;
             ScreenRequest::Send(Box::new(SessionCommand::Offer { ticket, tool, params: params.clone() }))
         };
         self.previewing = Some((self.sent, params, known.money));

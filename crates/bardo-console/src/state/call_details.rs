@@ -7,9 +7,11 @@ use serde_json::json;
 
 use super::feed::{CallSeen, Feed};
 use super::model::{MoneyKind, Page};
-use crate::keymap::Action;
+use crate::scroll::ScrollOffset;
+use crate::widgets::figure::paid;
 use crate::widgets::plain::tool_word;
 use bardo_base::chains;
+use bardo_base::format::short_address;
 use bardo_base::id::CallId;
 use bardo_session::handle::QueryResult;
 
@@ -18,8 +20,8 @@ use bardo_session::handle::QueryResult;
 pub struct CallDetails {
     /// Id of the call.
     pub call_id: CallId,
-    /// Number of lines scrolled past.
-    pub offset: usize,
+    /// Scroll position.
+    pub offset: ScrollOffset,
     /// Reply with its audit log entries; `None` until it arrives.
     pub audit_rows: Option<Box<QueryResult>>,
 }
@@ -27,21 +29,7 @@ pub struct CallDetails {
 impl CallDetails {
     /// Creates the details page before its audit log entries arrive.
     pub fn new(call_id: CallId) -> Self {
-        Self { call_id, offset: 0, audit_rows: None }
-    }
-
-    /// Scrolls the page. `rows` is its height.
-    pub fn scroll(&mut self, action: Action, rows: usize) {
-        let half = (rows / 2).max(1);
-        self.offset = match action {
-            Action::Down => self.offset.saturating_add(1),
-            Action::Up => self.offset.saturating_sub(1),
-            Action::HalfPageDown => self.offset.saturating_add(half),
-            Action::HalfPageUp => self.offset.saturating_sub(half),
-            Action::Top => 0,
-            Action::Bottom => usize::MAX,
-            _ => self.offset,
-        };
+        Self { call_id, offset: ScrollOffset::default(), audit_rows: None }
     }
 
     /// Details of the call as JSON.
@@ -69,14 +57,19 @@ pub fn title(call: &CallSeen) -> String {
     let params = call.start.as_ref().map(|start| start.params.value());
     let text = |name: &str| params.and_then(|params| params.get(name)).and_then(|value| value.as_str());
     let ends = text("source_chain").zip(text("destination_chain"));
-    match (text("amount"), text("token_in"), text("token_out"), ends) {
+    match (text("amount").map(paid), text("token_in").map(token_words), text("token_out").map(token_words), ends) {
         (Some(amount), Some(from), to, Some((source, destination))) => {
-            let got = to.filter(|to| *to != from).map(|to| format!(" as {to}")).unwrap_or_default();
+            let got = to.filter(|to| to != &from).map(|to| format!(" as {to}")).unwrap_or_default();
             format!("{amount} {from} {source} → {destination}{got}")
         }
         (Some(amount), Some(from), Some(to), None) => format!("{amount} {from} → {to}"),
-        _ => text("token").or_else(|| text("chain")).unwrap_or_default().to_owned(),
+        _ => text("token").map(token_words).or_else(|| text("chain").map(Into::into)).unwrap_or_default().into_owned(),
     }
+}
+
+/// Name of a token as a call gives it, with an address in its short form.
+fn token_words(token: &str) -> Cow<'_, str> {
+    token.parse().map_or(Cow::Borrowed(token), |address| Cow::Owned(short_address(address)))
 }
 
 /// Scheme of a devnet transaction's address, which only the console itself can show.

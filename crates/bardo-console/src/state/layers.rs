@@ -12,6 +12,7 @@ use super::prompt::{self, PaletteEntry, PromptCommand};
 use super::{Effect, Frozen, NO_DECISION, QUESTION_MILLIS, STORY_TICKET, State};
 use crate::keymap::{Action, Context, Key};
 use crate::screens::ScreenId;
+use crate::scroll::ScrollOffset;
 use crate::widgets::decision::ends_words;
 use crate::widgets::decision::{Decision, DecisionOutcome, GUARD_MILLIS};
 use crate::widgets::text_field::TextField;
@@ -33,7 +34,7 @@ pub enum Layer {
     /// Help overlay with the keys and their effects.
     Help {
         /// Number of rows scrolled past.
-        offset: usize,
+        offset: ScrollOffset,
         /// Context whose keys are listed.
         of: Context,
     },
@@ -199,7 +200,7 @@ impl State {
             Action::Export => return vec![self.trades_file()],
             Action::Help => {
                 let of = if self.types_on_screen() { Context::Typing } else { Context::Page };
-                self.display.layers.push(Layer::Help { offset: 0, of });
+                self.display.layers.push(Layer::Help { offset: ScrollOffset::default(), of });
             }
             Action::GoTo(screen) => return self.go_to(screen),
             Action::Prompt => self.display.prompt = Some(TextField::default()),
@@ -266,6 +267,11 @@ impl State {
         self.session.page.network.as_ref().is_some_and(|network| network.money == MoneyKind::Replay)
     }
 
+    /// Returns true for a read-only console that is attached to a session of another process.
+    pub(crate) fn only_watches_served(&self) -> bool {
+        self.options.watch_only && self.session.ready.as_ref().is_some_and(|ready| ready.served)
+    }
+
     /// Pauses the Golem at once. Resuming requires an approval.
     fn pause(&mut self) -> Vec<Effect> {
         if self.options.watch_only {
@@ -316,7 +322,9 @@ impl State {
                         self.display.prompt = None;
                     }
                 }
-                Some(Action::Help) => self.display.layers.push(Layer::Help { offset: 0, of: Context::Typing }),
+                Some(Action::Help) => {
+                    self.display.layers.push(Layer::Help { offset: ScrollOffset::default(), of: Context::Typing })
+                }
                 Some(Action::DoIt) => {
                     let message = field.safe();
                     self.display.prompt = None;
@@ -345,7 +353,9 @@ impl State {
             Some(Layer::Palette { field, at }) => match action {
                 Some(Action::CloseOrQuit) if field.clear() => *at = 0,
                 Some(Action::Back | Action::CloseOrQuit) => drop(self.display.layers.pop()),
-                Some(Action::Help) => self.display.layers.push(Layer::Help { offset: 0, of: Context::Typing }),
+                Some(Action::Help) => {
+                    self.display.layers.push(Layer::Help { offset: ScrollOffset::default(), of: Context::Typing })
+                }
                 Some(Action::DoIt) => {
                     let found = prompt::find(field.text(), shows);
                     let chosen = found.get(*at).map(|entry| entry.command.clone());
@@ -458,7 +468,7 @@ impl State {
         if action == Action::Help {
             let of = self.context();
             self.untaken_key();
-            self.display.layers.push(Layer::Help { offset: 0, of });
+            self.display.layers.push(Layer::Help { offset: ScrollOffset::default(), of });
             return Vec::new();
         }
         match self.display.layers.last_mut() {
@@ -475,10 +485,8 @@ impl State {
                 return self.decision_taken(taken, number);
             }
             Some(Layer::Help { offset, .. }) => match action {
-                Action::Down => *offset = offset.saturating_add(1),
-                Action::Up => *offset = offset.saturating_sub(1),
                 Action::Back => drop(self.display.layers.pop()),
-                _ => {}
+                _ => offset.scroll(action, rows),
             },
             Some(Layer::CallDetails(call_details)) => match action {
                 Action::Back => drop(self.display.layers.pop()),
@@ -500,7 +508,7 @@ impl State {
                         }
                     };
                 }
-                _ => call_details.scroll(action, rows),
+                _ => call_details.offset.scroll(action, rows),
             },
             Some(Layer::Quit { since, picked }) => {
                 // Every keystroke restarts the guard time.
@@ -525,6 +533,11 @@ impl State {
                     // The session switches in one step, so that nothing passes between the hold and exit-only.
                     Action::HoldExitOnly => {
                         vec![self.send(SessionCommand::Raise { level: StopLevel::ExitOnly, reason })]
+                    }
+                    // The hold of a served session may be an operator's, so one who only watches leaves it.
+                    Action::HoldRelease if self.only_watches_served() => {
+                        self.show_notice("the hold stays: an operator's console releases it");
+                        Vec::new()
                     }
                     Action::HoldRelease => vec![self.send(SessionCommand::ReleaseHold)],
                     _ => return Vec::new(),

@@ -127,6 +127,9 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(LogLevel
             // If the chain agrees, the figures are those that were declared.
             match verified.matched {
                 true => (LogLevel::Plain, "tool:verified", "chain agrees ✓".to_owned()),
+                false if verified.unfilled => {
+                    (LogLevel::Care, "tool:verified", format!("not filled ○ {}", verified.actual_outcome))
+                }
                 false => (LogLevel::Bad, "tool:verified", format!("chain disagrees ✕ {}", verified.actual_outcome)),
             }
         }

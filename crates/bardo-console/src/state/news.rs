@@ -8,14 +8,29 @@ use super::{Effect, HeldOffer, Layer, OWN_TIME_MILLIS, STORY_TICKET, State};
 use crate::screens::{CommandReply, holder};
 use crate::widgets::decision::Decision;
 use bardo_base::fabric::{Event, EventKind};
+use bardo_base::model::StopLevel;
 use bardo_session::handle::{QueryResult, SessionCommand, SessionNews, SessionQuery};
 use bardo_session::market::MarketUpdate;
-use bardo_session::questions::{OFFER_NUMBER, Question, QuestionKey};
+use bardo_session::questions::{OFFER_NUMBER, Question, QuestionKey, RequestSubject};
 
 /// Number of events requested after a gap or when attaching; as many as the screens can show.
 const HISTORY_EVENTS: u64 = 20_000;
 /// Ticket of that history query. No screen uses it.
 const HISTORY_TICKET: u64 = 1;
+
+/// Intents that a halt may let through: the session decides by the simulated changes.
+const TAKES_BACK: [&str; 5] = ["revoke", "cancel_order", "cancel_transaction", "refund", "speed_up"];
+
+fn takes_back(question: &Question) -> bool {
+    match &question.about {
+        RequestSubject::Action(action) => TAKES_BACK.contains(&action.intent.as_str()),
+        RequestSubject::Policy(_)
+        | RequestSubject::Lower { .. }
+        | RequestSubject::LeavePaper
+        | RequestSubject::ResetBreaker { .. }
+        | RequestSubject::SellHoldings => true,
+    }
+}
 
 impl State {
     pub(super) fn news(&mut self, news: SessionNews) -> Vec<Effect> {
@@ -40,9 +55,13 @@ impl State {
                     effects.extend(self.call_for_attention());
                 }
                 self.open_awaited();
+                let waits = format!("a decision waits for you: press {} to open it", self.decide_key());
                 if more && !self.display.layers.iter().any(|layer| matches!(layer, Layer::Decision(_))) {
-                    let words = format!("a decision waits for you: press {} to open it", self.decide_key());
-                    self.show_notice(&words);
+                    self.show_notice(&waits);
+                } else if self.session.questions.is_empty()
+                    && self.display.notice.as_ref().is_some_and(|notice| notice.as_str() == waits)
+                {
+                    self.display.notice = None;
                 }
                 self.follow_question();
             }
@@ -199,12 +218,15 @@ impl State {
     /// Updates an open approval dialog from its request. If the request has ended, the dialog stays and says so.
     /// Closing it would send the next keys, typed as a reason, to the screen below.
     ///
-    /// A manual action is held until it expires, and only for the kind of money that it was previewed for.
+    /// A manual action is held until it expires, and only for the kind of money that it was previewed for. A halt
+    /// withdraws it unless it only takes something back.
     pub(super) fn follow_question(&mut self) {
         let (now, live, money) = (self.clock.now_millis, self.session_millis(), self.money());
+        let is_halted = self.stop() >= Some(StopLevel::Halt);
         let holds = |held: &HeldOffer| {
             held.question.ends_at.is_none_or(|until| until > live)
                 && money.is_none_or(|money| money == held.question.money)
+                && (!is_halted || takes_back(&held.question))
         };
         self.session.offer.take_if(|held| !holds(held));
         self.list_offer();

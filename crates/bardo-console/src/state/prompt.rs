@@ -41,7 +41,7 @@ pub struct PaletteEntry {
 
 /// Commands without arguments or with common ones: text to type, and effect.
 const ENTRIES: &[(&str, &str)] = &[
-    ("halt", "sign only revocations and cancellations"),
+    ("halt", "sign only revocations, cancellations and refunds"),
     ("pause", "start no new actions"),
     ("exit-only", "allow only sales and revocations"),
     ("flatten", "sell all holdings; asks first with real money"),

@@ -151,9 +151,12 @@ impl State {
             || self.session.feed.calls.iter().any(|call| call.standing() == CallStatus::Waiting)
     }
 
-    /// Returns false for opening a decision while none waits, for an answer that the open decision strikes out, and for
-    /// marking warnings where it has none.
+    /// Returns false for opening a decision while none waits, for an answer that the open decision strikes out, for
+    /// marking warnings where it has none, and for releasing a hold that may not be this console's.
     pub fn can_answer(&self, action: Action) -> bool {
+        if action == Action::HoldRelease {
+            return !self.only_watches_served();
+        }
         if action == Action::Decide {
             return self.has_decision();
         }
@@ -191,6 +194,11 @@ impl State {
     pub fn types_on_screen(&self) -> bool {
         self.context() == Context::Page
             && self.display.screens.get(self.display.screen).is_some_and(|view| view.accepts_text())
+    }
+
+    /// Returns true while a dialog of the screen is open, which takes every key.
+    pub fn asks_on_screen(&self) -> bool {
+        self.context() == Context::Page && self.display.screens.get(self.display.screen).is_some_and(|view| view.asks())
     }
 
     /// Returns true if the terminal is too small for any screen.

@@ -357,6 +357,7 @@ mod tests {
             actual_outcome: SafeText::clean("done", 20),
             ground_truth_source: "receipt".into(),
             matched: true,
+            unfilled: false,
         };
         let end = events.pop().unwrap();
         let told = Event { kind: EventKind::ToolVerified(verified), ..end.clone() };

@@ -38,7 +38,7 @@ impl Widget for CallDetailsPage<'_> {
         let columns = usize::from(area.width).saturating_sub(4);
         let lines = wrapped(rows(state, call_details, call, columns), columns);
         let room = usize::from(area.height).saturating_sub(2);
-        let offset = call_details.offset.min(lines.len().saturating_sub(room));
+        let offset = call_details.offset.first(lines.len(), room);
         let right = if lines.len() > room {
             vec![(
                 format!("{}–{} of {} · j k", offset + 1, (offset + room).min(lines.len()), lines.len()),
@@ -206,10 +206,10 @@ fn transaction_rows(rows: &mut Vec<Row>, call: &CallSeen) {
 fn verified_rows(rows: &mut Vec<Row>, call: &CallSeen) {
     if let Some(verified) = &call.verified {
         part(rows, "Check against the chain");
-        let (mark, role) = if verified.matched {
-            ("chain agrees ✓", Role::StateGood)
-        } else {
-            ("chain disagrees ✕", Role::StateBad)
+        let (mark, role) = match (verified.matched, verified.unfilled) {
+            (true, _) => ("chain agrees ✓", Role::StateGood),
+            (false, true) => ("not filled ○", Role::StateCare),
+            (false, false) => ("chain disagrees ✕", Role::StateBad),
         };
         rows.push(Row::new(mark, role).then(format!("  {}", verified.actual_outcome), Role::Text));
         rows.push(Row::new(format!("by {}", verified.ground_truth_source), Role::TextDim));

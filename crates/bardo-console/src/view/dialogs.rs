@@ -6,6 +6,7 @@ use ratatui::widgets::{List, ListState, Widget};
 
 use crate::keymap::{self, Action, Context};
 use crate::painter::{Painter, StyledText, line, styled_width};
+use crate::scroll::ScrollOffset;
 use crate::state::PaletteEntry;
 use crate::state::State;
 use crate::state::model::MoneyKind;
@@ -29,7 +30,7 @@ fn keys_of(row: &keymap::ActiveBinding) -> String {
 pub(super) struct HelpDialog<'a> {
     pub(super) theme: &'a Theme,
     pub(super) state: &'a State,
-    pub(super) offset: usize,
+    pub(super) offset: &'a ScrollOffset,
     pub(super) of: Context,
 }
 
@@ -56,7 +57,7 @@ impl Widget for HelpDialog<'_> {
         let place = middle(area, widest + 4, rows.len() + 3);
         // Frame, and the line that says how to close the help.
         let room = usize::from(place.height).saturating_sub(3);
-        let offset = offset.min(rows.len().saturating_sub(room));
+        let offset = offset.first(rows.len(), room);
         let more = if rows.len() > room {
             vec![(format!("{}–{} of {}", offset + 1, offset + room, rows.len()), Role::TextDim)]
         } else {
@@ -101,12 +102,13 @@ const WORDS: &[(&str, &str)] = &[
 ];
 
 /// Returns true if a key is an answer of the dialog. Help is not: it is shown in the hint line.
-fn is_answer(row: &keymap::ActiveBinding, context: Context) -> bool {
-    row.context == context && !row.hint.is_empty() && row.action != Action::Help
+fn is_answer(state: &State, row: &keymap::ActiveBinding, context: Context) -> bool {
+    let answers = row.context == context && !row.hint.is_empty() && row.action != Action::Help;
+    answers && state.can_answer(row.action)
 }
 
 fn answers(state: &State, context: Context) -> Vec<StyledText> {
-    state.options.keys.rows(context).filter(|row| is_answer(row, context)).flat_map(super::hint).collect()
+    state.options.keys.rows(context).filter(|row| is_answer(state, row, context)).flat_map(super::hint).collect()
 }
 
 fn choices(painter: &mut Painter<'_>, state: &State, inner: Rect, context: Context) {
@@ -135,7 +137,7 @@ fn sheet(painter: &mut Painter<'_>, state: &State, area: Rect, title: &[StyledTe
 /// Answers wrapped to lines of `columns`; no answer is split.
 fn answer_lines(state: &State, context: Context, columns: usize) -> Vec<Vec<StyledText>> {
     let mut lines: Vec<Vec<StyledText>> = vec![Vec::new()];
-    for row in state.options.keys.rows(context).filter(|row| is_answer(row, context)) {
+    for row in state.options.keys.rows(context).filter(|row| is_answer(state, row, context)) {
         let answer = super::hint(row);
         let taken = lines.last().map_or(0, |line| styled_width(line));
         // The two blanks after an answer may be cut.
@@ -221,6 +223,9 @@ impl Widget for HoldDialog<'_> {
             rows.push(Row::new("· nothing is in flight", Role::TextDim));
         }
         rows.extend(open);
+        if state.only_watches_served() {
+            rows.push(Row::new("An operator's console releases it. Esc closes this.", Role::TextDim));
+        }
         let title = if held {
             ("■ HELD".to_owned(), Role::StateBad)
         } else {

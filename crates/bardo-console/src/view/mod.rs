@@ -72,7 +72,7 @@ fn page(painter: &mut Painter<'_>, state: &State, area: Rect) {
 fn layer(painter: &mut Painter<'_>, state: &State, layer: &Layer, over: Rect) {
     match layer {
         Layer::Help { offset, of } => {
-            painter.render(dialogs::HelpDialog { theme: painter.theme, state, offset: *offset, of: *of }, over)
+            painter.render(dialogs::HelpDialog { theme: painter.theme, state, offset, of: *of }, over)
         }
         Layer::Quit { picked, .. } => {
             painter.render(dialogs::QuitDialog { theme: painter.theme, state, picked: *picked }, over)
@@ -200,7 +200,7 @@ impl Widget for PromptLine<'_> {
             painter.pieces(place, &[(" ▲ ".to_owned(), Role::StateCare), (words, Role::StateCare)]);
             return;
         }
-        if state.types_on_screen() {
+        if state.types_on_screen() && !state.asks_on_screen() {
             let words = fit("   After Esc, : takes a command or a message to the agent", room).into_owned();
             painter.pieces(place, &[(words, Role::TextDim)]);
             return;
@@ -256,6 +256,9 @@ impl Widget for HintLine<'_> {
         }
         let context =
             if state.session.leaving && state.display.layers.is_empty() { Context::Leaving } else { state.context() };
+        if context == Context::Page && state.asks_on_screen() {
+            return painter.render(AskingHints { theme: painter.theme, state }, place);
+        }
         if context == Context::Page && state.types_on_screen() {
             return painter.render(TypingHints { theme: painter.theme, state }, place);
         }
@@ -294,8 +297,8 @@ impl Widget for HintLine<'_> {
         } else if state.session.leaving {
             left.push(("Quitting: signed actions settle first   ".to_owned(), Role::StateCare));
         } else if state.compact() && context == Context::Page {
-            let last = state.tabs().last().map_or('8', |screen| screen.digit());
-            left.push((format!("1-{last}"), Role::Key));
+            // Every digit works, whatever tabs have room.
+            left.push(("0-9".to_owned(), Role::Key));
             left.push((format!(" {}  ", state.display.screen.name()), Role::TextDim));
         }
         for row in state.rows(context).filter(|row| !row.hint.is_empty() && !last(row.action)) {
@@ -310,6 +313,28 @@ impl Widget for HintLine<'_> {
                 left.extend(entry);
             }
         }
+        painter.row(place, &left, &right);
+    }
+}
+
+/// Hint line while a dialog of the screen is open. Its answers stand in the dialog.
+struct AskingHints<'a> {
+    theme: &'a Theme,
+    state: &'a State,
+}
+
+impl Widget for AskingHints<'_> {
+    fn render(self, place: Rect, buffer: &mut Buffer) {
+        let Self { theme, state } = self;
+        let painter = &mut Painter { buffer, theme };
+        let right: Vec<StyledText> =
+            state.rows(Context::Page).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
+        let keys = [("a letter", "selects"), ("Enter", "confirms"), ("Esc", "back")];
+        let mut left: Vec<StyledText> = vec![(" ".to_owned(), Role::TextDim)];
+        left.extend(
+            keys.iter()
+                .flat_map(|(key, words)| [((*key).to_owned(), Role::Key), (format!(" {words}  "), Role::TextDim)]),
+        );
         painter.row(place, &left, &right);
     }
 }

@@ -10,8 +10,8 @@ use ratatui::style::Color;
 use ratatui::symbols::Marker;
 use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{self, Canvas};
-use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
+use rust_decimal::{Decimal, RoundingStrategy};
 
 use super::Moment;
 use super::figure::percent;
@@ -254,7 +254,9 @@ impl ChartModel {
     /// Figure with unit, digits and grouping of this chart.
     pub fn figure(&self, value: Decimal) -> String {
         let sign = if value.is_sign_negative() && !value.is_zero() { "−" } else { "" };
-        format!("{sign}{}{}", self.unit, grouped(&format!("{:.*}", self.places as usize, value.abs())))
+        // Half a cent counts up as everywhere else; the type's own formatting cuts.
+        let rounded = value.abs().round_dp_with_strategy(self.places, RoundingStrategy::MidpointAwayFromZero);
+        format!("{sign}{}{}", self.unit, grouped(&format!("{rounded:.*}", self.places as usize)))
     }
 
     /// Newest figure with its change since the first point in the range, such as `3,412.55 ▼ 0.40 %`.

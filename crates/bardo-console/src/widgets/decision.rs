@@ -185,6 +185,10 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<DialogLayout> {
             foot = wrapped(short_foot(model, question), columns);
         }
     }
+    // On a very small screen the answers are shortened before nothing of the request is left to read.
+    if !decision.full && !ended && decision.form.is_none() && foot.len() + 2 + LEAST_BODY > room {
+        foot = wrapped(short_foot(model, question), columns);
+    }
     // If even title and answers do not fit, the answers stay and everything else scrolls above them.
     let foot_room = foot.len().min(room);
     let cursor = foot.iter().rposition(|row| row.left.iter().any(|(text, _)| text.contains(CURSOR)));
@@ -588,12 +592,12 @@ fn ended(model: DecisionModel<'_>) -> Vec<Row> {
         Row::new("Enter", Role::Key)
             .then(" or ", Role::TextDim)
             .then("Esc", Role::Key)
-            .then(" closes this. Other keys do nothing here.", Role::TextDim),
+            .then(" closes this. Other keys only scroll.", Role::TextDim),
     );
     rows
 }
 
-/// Short form of the answers and keys, one line each, for a full screen without more room.
+/// Short form of the answers and keys, one line each, for a screen without more room.
 fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
     let decision = model.decision;
     let mut row = Row::default();
@@ -618,7 +622,10 @@ fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
         None => " later  ".to_owned(),
     };
     row = row.then("Esc", Role::Key).then(after, Role::Dialog);
-    row = row.then("z", Role::Key).then(" less  ", Role::Dialog).then("d", Role::Key);
+    row = row
+        .then("z", Role::Key)
+        .then(if decision.full { " less  " } else { " full screen  " }, Role::Dialog)
+        .then("d", Role::Key);
     row = row.then(if decision.raw { " back" } else { " raw" }, Role::Dialog);
     let mut rows = vec![row];
     if let Some(words) = key_message(model) {
@@ -644,6 +651,8 @@ fn key_message(model: DecisionModel<'_>) -> Option<String> {
     };
     match (&decision.hint, soon) {
         (Some(hint), Some(soon)) if decision.hurried => Some(format!("{hint}: {soon}")),
+        // Stands until the next key, so that nobody takes the ignored one for an answer.
+        (Some(hint), None) if decision.hurried => Some(format!("{hint}: press the key again")),
         (Some(hint), _) if !decision.hurried => Some(hint.to_string()),
         (_, Some(soon)) if decision.picked.is_none() => Some(format!("{soon}: read it first")),
         _ => None,

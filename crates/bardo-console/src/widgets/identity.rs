@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::gauge::{FullMeaning, Gauge};
 use super::paint::{Row, rows, wrapped};
 use crate::painter::{Painter, StyledText};
+use crate::scroll::ScrollOffset;
 use crate::theme::{Role, Theme};
 use bardo_base::format::counted;
 use bardo_base::text::SafeText;
@@ -253,18 +254,26 @@ pub struct IdentityCard<'a> {
     theme: &'a Theme,
     /// Last line, such as the keys that act on the card.
     below: Option<&'a str>,
+    /// Scroll position, for a card with less room than it needs.
+    scrolled: Option<&'a ScrollOffset>,
 }
 
 impl<'a> IdentityCard<'a> {
     /// Creates the card.
     pub const fn new(agent: &'a Agent, theme: &'a Theme) -> Self {
-        Self { agent, theme, below: None }
+        Self { agent, theme, below: None, scrolled: None }
     }
 
     /// Adds a last line.
     #[must_use]
     pub const fn below(self, words: &'a str) -> Self {
         Self { below: Some(words), ..self }
+    }
+
+    /// Draws the card from a scroll position on.
+    #[must_use]
+    pub const fn scrolled(self, offset: &'a ScrollOffset) -> Self {
+        Self { scrolled: Some(offset), ..self }
     }
 
     fn rows(&self) -> Vec<Row> {
@@ -354,6 +363,9 @@ impl Widget for IdentityCard<'_> {
         };
         painter.frame(area, &[(name.to_owned(), Role::Title)], &[state], Role::Border);
         let inner = area.inner(Margin::new(2, 1));
-        rows(painter, inner, &wrapped(self.rows(), usize::from(inner.width).max(1)));
+        let mut lines = wrapped(self.rows(), usize::from(inner.width).max(1));
+        let first = self.scrolled.map_or(0, |offset| offset.first(lines.len(), usize::from(inner.height)));
+        lines.drain(..first.min(lines.len()));
+        rows(painter, inner, &lines);
     }
 }

@@ -169,7 +169,7 @@ impl CardView for PlainModel {
         if self.call.status == CardStatus::Empty {
             rows.push(Row::new("No request yet.", Role::TextDim));
         }
-        for (name, value) in fields(&self.call.params) {
+        for (name, value) in fields(&self.call.params).into_iter().filter(|one| !self.summary.contains(one)) {
             rows.push(Row::new(format!("{name} "), Role::TextDim).then(value.as_str(), Role::Text));
         }
         for (name, value) in &self.summary {

@@ -298,6 +298,7 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
                 actual_outcome: text(actual),
                 ground_truth_source: "receipt and balances".into(),
                 matched: agrees,
+                unfilled: false,
             }),
         ));
         let (data, hints) = answer("done", !agrees);

@@ -482,7 +482,7 @@ fn a_decision_that_ended_says_how() {
         let text = text_of(&drawn_with(&theme("dark"), (98, 40), |painter, area| {
             painter.render(DecisionDialog::new(model, painter.theme), area)
         }));
-        assert!(text.contains(words) && text.contains("closes this. Other keys do nothing here."), "{text}");
+        assert!(text.contains(words) && text.contains("closes this. Other keys only scroll."), "{text}");
     }
 }
 

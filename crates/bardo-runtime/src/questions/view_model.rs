@@ -147,6 +147,7 @@ fn action(preview: &Preview, network: Option<&Network>, context: RequestContext)
         changes: changes(preview, network),
         arrival: proposal.order.as_ref().and_then(|order| order.arrival.as_ref()).map(arrival),
         order: content.order.as_ref().map(signed_order),
+        publishes: publishes(&content),
         allowances: allowances(
             preview,
             &content,
@@ -201,6 +202,11 @@ fn signed_order(message: &SignedMessage) -> OrderDetails {
     OrderDetails { kind: message.kind.clone(), usable_until: message.usable_until, fields: message.fields.clone() }
 }
 
+/// Content that the calls publish.
+fn publishes(content: &SignedContent) -> Vec<(SafeText, SafeText)> {
+    content.calls.iter().flat_map(|call| &call.publishes).cloned().collect()
+}
+
 /// True if the hash matches the content, and everything displayed of the content is derived from it.
 pub(super) fn is_bound(title: &SafeText, action: &ActionRequest) -> bool {
     let Some(BoundContent { content, rest }) = action.bound.as_deref() else { return false };
@@ -224,6 +230,8 @@ pub(super) fn is_bound(title: &SafeText, action: &ActionRequest) -> bool {
     content::bind(content, *rest) == action.hash
         && content.expected_outcome == *title
         && content.chain_id == action.chain_id
+        && content.calls.iter().all(|call| content::published(&call.data) == call.publishes)
+        && publishes(content) == action.publishes
         && raw(content) == action.raw
         && content.order.as_ref().map(signed_order) == action.order
         && bounds(content) == action.allowances.iter().map(bare).collect::<Vec<_>>()

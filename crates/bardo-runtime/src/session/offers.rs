@@ -14,9 +14,10 @@ use super::state::SessionState;
 use crate::questions::{ListedAddresses, RequestContext, view_model};
 use bardo_base::fabric::AskReason;
 use bardo_base::id::PermitId;
+use bardo_base::model::StopLevel;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
-use bardo_safety::approval::{ApprovalNeed, ApprovalQueue, requirement};
+use bardo_safety::approval::{ApprovalNeed, ApprovalQueue, is_blocked, requirement};
 use bardo_safety::pipeline::Preview;
 use bardo_session::handle::SessionNews;
 use bardo_session::market::MoneyKind;
@@ -50,6 +51,11 @@ impl WaitingOffers {
     /// Withdraws all offers.
     pub(super) fn clear(&self) {
         drop(self.with(std::mem::take));
+    }
+
+    /// Withdraws the offers that a stop at `level` does not let through.
+    pub(super) fn withdraw_blocked(&self, level: StopLevel) {
+        self.with(|waiting| waiting.retain(|waiting| !is_blocked(waiting.offer.preview(), level)));
     }
 
     fn hold(&self, ticket: u64, offer: Offer) {

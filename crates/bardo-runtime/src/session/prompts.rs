@@ -144,7 +144,8 @@ impl SessionPrompts {
         }
     }
 
-    /// Drops requests about another stop than the one in force; returns true if any was dropped.
+    /// Drops requests about another stop than the one in force, and the one after the Golem's death under a flatten,
+    /// which sells the same holdings; returns true if any was dropped.
     pub(super) fn keep_for(&self, in_force: &ActiveStop) -> bool {
         let mut state = self.state();
         let before = state.1.len();
@@ -152,7 +153,8 @@ impl SessionPrompts {
             PromptSubject::Lower { from, .. }
             | PromptSubject::SellUnderFlatten { from }
             | PromptSubject::SellUnderHalt { from } => from == in_force,
-            PromptSubject::LeavePaper | PromptSubject::ResetBreaker { .. } | PromptSubject::SellAfterDeath => true,
+            PromptSubject::SellAfterDeath => in_force.level() != Some(StopLevel::Flatten),
+            PromptSubject::LeavePaper | PromptSubject::ResetBreaker { .. } => true,
         });
         state.1.len() < before
     }
@@ -351,6 +353,19 @@ mod tests {
         let swapped = PolicyTexts { in_force: texts.new.clone(), new: texts.in_force };
         for altered in [None, Some(harmless), Some(swapped)] {
             assert_eq!(statement(&shown(altered), 0), Err(NotSignable::Unbound));
+        }
+    }
+
+    #[test]
+    fn a_flatten_takes_the_place_of_the_sale_after_death() {
+        for (level, stays) in [(StopLevel::Halt, true), (StopLevel::Flatten, false)] {
+            let folder = tempfile::tempdir().unwrap();
+            let prompts = SessionPrompts::default();
+            prompts.ask(PromptSubject::SellAfterDeath, 1);
+            let in_force = StopFile::in_folder(folder.path()).raise(level, "typed", "operator", 2).unwrap();
+            prompts.keep_for(&in_force);
+            let left = prompts.questions(Address::ZERO, MoneyKind::Play, |_| false);
+            assert_eq!(left.len(), usize::from(stays), "{level}");
         }
     }
 

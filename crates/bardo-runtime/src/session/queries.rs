@@ -260,7 +260,7 @@ impl SessionState {
             let chains = self.sources.world.chains().iter().map(|chain| chain.network().chain_id);
             let marks = chains
                 .map(|chain_id| {
-                    let mark = ledger::high_water(connection, chain_id, account)?;
+                    let mark = ledger::observed_high_water(connection, chain_id, account)?;
                     Ok((chain_id, mark, ledger::carried(connection, chain_id, account)?))
                 })
                 .collect::<Result<Vec<_>, LedgerError>>()?;

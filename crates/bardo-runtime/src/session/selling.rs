@@ -76,8 +76,14 @@ pub(super) async fn follow(state: Arc<SessionState>) {
     loop {
         let (found, wanted) = {
             let decided = state.decided();
-            let found = state.control.stop_watch.file.read();
-            let wanted = required_sale(&found, &halts_as, decided.as_ref(), state.money());
+            let file = &state.control.stop_watch.file;
+            let found = file.read();
+            // A stop of the whole data folder cannot be lowered from a session beneath it, so it asks for nothing there.
+            let is_outer = file.outer_level().is_some_and(|outer| Some(outer) >= found.level());
+            let wanted = match required_sale(&found, &halts_as, decided.as_ref(), state.money()) {
+                RequiredSale::Ask(PromptSubject::SellUnderHalt { .. }) if is_outer => RequiredSale::Nothing,
+                wanted => wanted,
+            };
             (found, wanted)
         };
         if let ActiveStop::Stop(stop) = found

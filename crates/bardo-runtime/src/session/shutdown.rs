@@ -17,7 +17,7 @@ use super::selling::SaleCause;
 use super::state::SessionState;
 use bardo_base::fabric::{EventKind, GolemThought};
 use bardo_base::format::counted;
-use bardo_base::model::{OnDeath, Phase};
+use bardo_base::model::{OnDeath, Phase, StopLevel};
 use bardo_base::text::SafeText;
 use bardo_safety::RevocationCause;
 use bardo_safety::audit::{AuditKind, AuditLog, AuditNote};
@@ -176,10 +176,16 @@ impl SessionState {
         match at_death(on_death, self.sources.network.money) {
             HoldingsAtDeath::Stay => {}
             HoldingsAtDeath::AreSold => self.sell_all(SaleCause::Death).await,
+            // Under a flatten its holdings are sold already, or the operator is asked about that.
+            HoldingsAtDeath::AreAskedFor if self.flattens() => {}
             HoldingsAtDeath::AreAskedFor => {
                 self.control.own.ask(PromptSubject::SellAfterDeath, self.sources.clock.now_millis())
             }
         }
+    }
+
+    fn flattens(&self) -> bool {
+        self.control.stop_watch.file.read().level() == Some(StopLevel::Flatten)
     }
 
     pub(super) fn send_last_words(&self, words: &str) {

@@ -46,7 +46,8 @@ impl SessionStats {
                 }
             }
             EventKind::ToolError(failed) => {
-                let blocked = failed.error_code.is_denial();
+                // A stop holds back as much as a rule does.
+                let blocked = failed.error_code.is_denial() || failed.error_code == ErrorCode::Halted;
                 self.counts.blocked += u64::from(blocked);
                 // An offer that the operator declined is not a failure.
                 let taken_back = failed.error_code == ErrorCode::ToolCancelled;

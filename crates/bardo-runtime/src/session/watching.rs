@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::prompts::policy_question;
+use super::selling::halts_as;
 use super::send_news;
 use super::state::SessionState;
 use crate::market::pools_of;
@@ -495,9 +496,11 @@ impl SessionState {
             match level {
                 Some(level @ (StopLevel::Halt | StopLevel::Revoke)) => {
                     queue.withdraw_all(&format!("{level} is in force"));
+                    self.control.offers.withdraw_blocked(level);
                 }
                 Some(level @ (StopLevel::ExitOnly | StopLevel::Flatten)) => {
                     queue.withdraw_blocked(level, &format!("{level} is in force"));
+                    self.control.offers.withdraw_blocked(level);
                 }
                 // The requests can be answered once the pause is lifted.
                 Some(StopLevel::Pause) => queue.drop_grants(),
@@ -529,7 +532,10 @@ impl SessionState {
         };
         let by = if changed.by.is_empty() { "operator" } else { changed.by.as_str() };
         let body = json!({ "level": changed.level, "reason": changed.reason, "by": by, "stop": stop });
-        let note = AuditNote { kind, call_id: None, golem_id: GolemId::operator(), body };
+        // This session's Golem has its own name in the log; of other processes only the name in the stop file is known.
+        let own = changed.by == halts_as(&self.golem_id, &self.sources.network);
+        let golem_id = if own { self.golem_id.clone() } else { GolemId::operator() };
+        let note = AuditNote { kind, call_id: None, golem_id, body };
         let audit_log = AuditLog::new(self.sources.ledger.store.clone(), self.sources.clock.clone());
         self.record_to_the_end(async move { audit_log.record_stop(note).await });
     }

@@ -283,6 +283,7 @@ fn read(need: &ApprovalNeed) -> Need {
         ApprovalReason::HotLane => "hot lane",
         ApprovalReason::Untold => "untold",
         ApprovalReason::Authority => "authority",
+        ApprovalReason::Publishes => "publishes",
         ApprovalReason::FirstPaid => "first paid",
         ApprovalReason::FirstAllowed => "first allowed",
         ApprovalReason::Resembles { .. } => "resembles",

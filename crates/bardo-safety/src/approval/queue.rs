@@ -563,16 +563,7 @@ impl ApprovalQueue {
 
     /// Withdraws the open requests that a stop at `level` does not let through, and revokes every standing approval.
     pub fn withdraw_blocked(&self, level: StopLevel, reason: &str) {
-        self.withdraw(reason, |preview| {
-            let (simulated, proposal) = (&preview.simulated, preview.payload.proposal());
-            let category = match only_unwraps(proposal, Some(simulated)) {
-                true => StopCategory::Exit,
-                false => stop::passage(simulated.only_revokes, simulated.reduce_only, simulated.class),
-            };
-            // No stop lets an agent's order through.
-            let agents_order = proposal.order.is_some() && proposal.golem_id != GolemId::operator();
-            agents_order || !stop::lets_through(Some(level), category)
-        });
+        self.withdraw(reason, |preview| is_blocked(preview, level));
     }
 
     fn withdraw(&self, reason: &str, concerns: impl Fn(&Preview) -> bool) {
@@ -591,6 +582,18 @@ impl ApprovalQueue {
         self.state().open.retain(|open| open.number != number);
         self.notify_watchers();
     }
+}
+
+/// Returns true if a stop at `level` does not let the simulated action through.
+pub fn is_blocked(preview: &Preview, level: StopLevel) -> bool {
+    let (simulated, proposal) = (&preview.simulated, preview.payload.proposal());
+    let category = match only_unwraps(proposal, Some(simulated)) {
+        true => StopCategory::Exit,
+        false => stop::passage(simulated.only_revokes, simulated.reduce_only, simulated.class),
+    };
+    // No stop lets an agent's order through.
+    let agents_order = proposal.order.is_some() && proposal.golem_id != GolemId::operator();
+    agents_order || !stop::lets_through(Some(level), category)
 }
 
 impl OpenRequest {

@@ -37,6 +37,8 @@ pub enum ApprovalReason {
     Untold,
     /// The action changes who holds authority.
     Authority,
+    /// The action publishes something in the account's name that cannot be withdrawn.
+    Publishes,
     /// The action pays an address for the first time.
     FirstPaid,
     /// The action grants an allowance to an address for the first time.
@@ -91,6 +93,7 @@ impl ApprovalReason {
             Self::HotLane => AskReason::HotLane,
             Self::Untold => AskReason::ValueUnknown,
             Self::Authority => AskReason::Authority,
+            Self::Publishes => AskReason::Publishes,
             Self::FirstPaid => AskReason::FirstPaid,
             Self::FirstAllowed => AskReason::FirstAllowed,
             Self::Resembles { who, known } => AskReason::Resembles { who: *who, known: *known },
@@ -124,6 +127,7 @@ impl ApprovalReason {
     pub fn is_of_this_one(&self) -> bool {
         match self {
             Self::Untold
+            | Self::Publishes
             | Self::Resembles { .. }
             | Self::Price(_)
             | Self::SecondApproval { .. }
@@ -144,6 +148,7 @@ impl ApprovalReason {
                 | Self::HotLane
                 | Self::Untold
                 | Self::Authority
+                | Self::Publishes
                 | Self::FirstPaid
                 | Self::FirstAllowed
                 | Self::Resembles { .. }
@@ -169,6 +174,7 @@ impl ApprovalReason {
             (Self::HotLane, Self::HotLane)
             | (Self::Untold, Self::Untold)
             | (Self::Authority, Self::Authority)
+            | (Self::Publishes, Self::Publishes)
             | (Self::FirstPaid, Self::FirstPaid)
             | (Self::FirstAllowed, Self::FirstAllowed) => true,
             (Self::Resembles { .. }, Self::Resembles { .. }) => self == now,
@@ -194,6 +200,7 @@ impl ApprovalReason {
                 | Self::HotLane
                 | Self::Untold
                 | Self::Authority
+                | Self::Publishes
                 | Self::FirstPaid
                 | Self::FirstAllowed
                 | Self::Resembles { .. }

@@ -103,6 +103,7 @@ fn resembling(preview: &Preview) -> impl Iterator<Item = (Address, Address)> {
         | ApprovalReason::HotLane
         | ApprovalReason::Untold
         | ApprovalReason::Authority
+        | ApprovalReason::Publishes
         | ApprovalReason::FirstPaid
         | ApprovalReason::FirstAllowed
         | ApprovalReason::Price(_)

@@ -32,7 +32,7 @@ fn no_order(level: StopLevel) -> Verdict {
         "an order that is filled later",
         match stop::lets_through(Some(level), StopCategory::Exit) {
             true => "the same exit as a swap in one transaction: set prefer_uniswapx to false",
-            false => "revocations and cancellations; everything else after the operator resumes",
+            false => "revocations, cancellations and refunds; everything else after the operator resumes",
         }
         .to_owned(),
     );
@@ -57,7 +57,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs) -> Verdict {
     }
     let would_pass = match (stop::lets_through(Some(level), StopCategory::Exit), passage) {
         (true, _) => "an exit to an exit asset, a revocation or a cancellation",
-        (false, _) => "revocations and cancellations; everything else after the operator resumes",
+        (false, _) => "revocations, cancellations and refunds; everything else after the operator resumes",
     };
     let violation = Violation::new(
         RuleName::Stop,

@@ -16,7 +16,7 @@ use alloy::primitives::Address;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::usage::{sql, time};
-use super::{LedgerError, MicroUsd, Originator, ReservationId, raise_at};
+use super::{LedgerError, MicroUsd, Originator, ReservationId, raise_by_arrival};
 
 /// Value that one bridge order carries away, as of its reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +138,7 @@ pub fn note_arrived(
     // raise from the mark at reservation time.
     let went = before.less(part(before, row.least.less(row.worth), row.least));
     let party = Originator { chain_id: row.to_chain, ..row.party(transaction, reservation)? };
-    raise_at(transaction, now, &party, row.to_mark.plus(went)?)?;
+    raise_by_arrival(transaction, now, &party, row.to_mark.plus(went)?)?;
     for other in others(transaction, row.account)? {
         let there = match other.to_chain {
             chain if chain == row.to_chain => other.to_mark.plus(went)?,

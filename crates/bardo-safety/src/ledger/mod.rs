@@ -42,7 +42,7 @@ pub use liquidation::{end_liquidation, plan_liquidation};
 pub use micros::{MicroUsd, MicroUsdError, sum};
 pub use tables::MIGRATIONS;
 pub(crate) use usage::clock;
-pub use usage::{FailureBreaker, LedgerUsage, SpendWindow, held, high_water, usage};
+pub use usage::{FailureBreaker, LedgerUsage, SpendWindow, held, high_water, observed_high_water, usage};
 use usage::{sql, token_text};
 
 /// Tolerated difference between a clock and a chain's latest block, in milliseconds. Some chains produce a block only
@@ -64,6 +64,8 @@ const JUMP_READINGS: u32 = 3;
 /// Smallest mark that protects an account, in millionths of a dollar. A lower one belongs to an empty account, and the
 /// next reading replaces it.
 const SMALLEST_MARK: i64 = 1_000_000;
+/// Time of a mark that no reading is in, only arrivals of bridge orders.
+const ONLY_ARRIVED: u64 = 0;
 
 /// Database key of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -545,9 +547,10 @@ fn observe_at(
         Ok(())
     };
     let mark = bridged::mark(transaction, party.chain_id, party.account)?.unwrap_or_default();
-    if mark.to_sql() < SMALLEST_MARK {
+    if !is_observed(transaction, party.chain_id, party.account)? {
+        // What an account held before the first arrival is in no mark yet.
         forget()?;
-        return raise_at(transaction, now, party, equity);
+        return put_mark(transaction, now, party, mark.max(equity));
     }
     if equity <= mark {
         return forget();
@@ -566,6 +569,42 @@ fn observe_at(
     }
     raise_at(transaction, now, party, least)?;
     if equity > least { begin(1, equity, now) } else { forget() }
+}
+
+/// Returns true if a reading of the account's holdings is in its mark on the chain: not for an empty account, and not for
+/// one of which only arrivals are known.
+fn is_observed(connection: &Connection, chain_id: u64, account: Address) -> Result<bool, LedgerError> {
+    let mark: Option<(i64, i64)> = connection
+        .prepare_cached("SELECT micros, at FROM ledger_high_water WHERE chain_id = ?1 AND account = ?2")?
+        .query_row(params![sql(chain_id)?, account.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    Ok(mark.is_some_and(|(micros, at)| micros >= SMALLEST_MARK && usage::time(at).is_ok_and(|at| at != ONLY_ARRIVED)))
+}
+
+/// Sets an account's high-water mark.
+fn put_mark(transaction: &Transaction<'_>, at: u64, party: &Originator, to: MicroUsd) -> Result<(), LedgerError> {
+    transaction
+        .prepare_cached(
+            "INSERT OR REPLACE INTO ledger_high_water (chain_id, account, micros, at) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![sql(party.chain_id)?, party.account.to_string(), to.to_sql(), sql(at)?])?;
+    Ok(())
+}
+
+/// Raises the mark of a chain on which value arrived to `to` if it is lower. Until the account's holdings there are read
+/// for the first time, nobody knows what it held before: the first reading then sets the mark, which is at least `to`, so
+/// that a loss does not disappear on the way.
+fn raise_by_arrival(
+    transaction: &Transaction<'_>,
+    now: u64,
+    party: &Originator,
+    to: MicroUsd,
+) -> Result<(), LedgerError> {
+    if is_observed(transaction, party.chain_id, party.account)? {
+        return raise_at(transaction, now, party, to);
+    }
+    let known = bridged::mark(transaction, party.chain_id, party.account)?.unwrap_or_default();
+    put_mark(transaction, ONLY_ARRIVED, party, known.max(to))
 }
 
 /// Raises an account's high-water mark to `to` if it is lower.
@@ -592,12 +631,7 @@ pub fn set_high_water(
 ) -> Result<(), LedgerError> {
     let now = advance(transaction, now)?;
     delete_rises(transaction, party.account)?;
-    transaction
-        .prepare_cached(
-            "INSERT OR REPLACE INTO ledger_high_water (chain_id, account, micros, at) VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute(params![sql(party.chain_id)?, party.account.to_string(), equity.to_sql(), sql(now)?])?;
-    Ok(())
+    put_mark(transaction, now, party, equity)
 }
 
 /// Deletes an account's high-water marks on all chains, on the operator's command. The next action sets new ones.

@@ -249,6 +249,16 @@ pub fn high_water(connection: &Connection, chain_id: u64, account: Address) -> R
     Ok(mark.map(MicroUsd::from_sql).transpose()?.unwrap_or_default())
 }
 
+/// Returns the mark of [`high_water`] as it is shown: zero until a reading of the account's holdings is in it. A mark of
+/// arrivals alone says nothing of what the account held before them.
+///
+/// # Errors
+/// [`LedgerError`] where the ledger cannot be read.
+pub fn observed_high_water(connection: &Connection, chain_id: u64, account: Address) -> Result<MicroUsd, LedgerError> {
+    let observed = super::is_observed(connection, chain_id, account)?;
+    if observed { high_water(connection, chain_id, account) } else { Ok(MicroUsd::ZERO) }
+}
+
 /// Returns the amount settled after `edge`: the latest running total minus the one at the edge.
 fn settled(connection: &Connection, edge: i64) -> Result<MicroUsd, LedgerError> {
     let total: i64 = connection

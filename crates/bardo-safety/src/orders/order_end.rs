@@ -38,6 +38,10 @@ pub(super) fn outcome(record: &OrderRecord, card: &CardState) -> ToolVerified {
         actual_outcome: SafeText::clean(&actual, 600),
         ground_truth_source: source.into(),
         matched,
+        unfilled: match card {
+            CardState::Order(update) => update.status != OrderStatus::Filled && update.fill.is_none(),
+            CardState::Intent(update) => update.status != IntentStatus::Filled && update.amount_out.is_none(),
+        },
     }
 }
 
@@ -62,7 +66,8 @@ pub(super) fn record(
     card: &CardState,
     (end, mark_change): (OrderEnd, Option<MarkChange>),
 ) -> Result<(), ReserveError> {
-    let ToolVerified { expected_outcome, actual_outcome, ground_truth_source, matched } = outcome(record, card);
+    let ToolVerified { expected_outcome, actual_outcome, ground_truth_source, matched, unfilled: _ } =
+        outcome(record, card);
     let (amount_in, amount_out, hash) = match card {
         CardState::Order(update) => {
             let fill = update.fill.as_ref();

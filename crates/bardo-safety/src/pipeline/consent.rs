@@ -3,6 +3,7 @@
 use super::{Pipeline, PipelineRefusal, Preview};
 use crate::approval::{ApprovalNeed, ApprovalReason, ApprovalSource, Consent};
 use crate::check_inputs::CheckInputs;
+use crate::proposal::ProposalIntent;
 use crate::second_approval::{SecondError, SecondRequirement};
 use crate::signing_payload::SigningPayload;
 use crate::verdict::Verdict;
@@ -35,6 +36,9 @@ pub(crate) fn needs(
     }
     if payload.proposal().tool.capability == CapabilityTier::Privileged {
         needs = needs.and_asking(ApprovalReason::Authority);
+    } else if payload.proposal().intent == ProposalIntent::Identity {
+        // It moves no dollars, but others act on the endpoints and ratings that an agent publishes.
+        needs = needs.and_asking(ApprovalReason::Publishes);
     }
     if above_hot_lane {
         needs = needs.and_asking(ApprovalReason::HotLane);

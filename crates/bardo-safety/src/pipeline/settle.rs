@@ -273,6 +273,7 @@ impl Pipeline {
             actual_outcome: SafeText::clean(&actual_outcome(payload.proposal(), truth, legs), 600),
             ground_truth_source: GROUND_TRUTH.into(),
             matched: truth.matched(),
+            unfilled: false,
         };
         let moved = truth.moves.iter().map(describe).collect::<Vec<_>>().join(", ");
         let body = serde_json::json!({

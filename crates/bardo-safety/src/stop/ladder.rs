@@ -43,12 +43,14 @@ pub const fn lets_through(level: Option<StopLevel>, passage: StopCategory) -> bo
 /// Describes a level for display.
 pub const fn meaning(level: StopLevel) -> &'static str {
     match level {
-        StopLevel::Pause => "no new action starts; sent transactions settle; revocations and cancellations pass",
-        StopLevel::ExitOnly => "only exits, revocations and cancellations are signed",
+        StopLevel::Pause => {
+            "no new action starts; sent transactions settle; revocations, cancellations and refunds pass"
+        }
+        StopLevel::ExitOnly => "only exits, revocations, cancellations and refunds are signed",
         StopLevel::Flatten => {
             "like exit-only; open orders are cancelled, and a running Bardo offers to sell the holdings"
         }
-        StopLevel::Halt => "only revocations and cancellations are signed",
+        StopLevel::Halt => "only revocations, cancellations and refunds are signed",
         StopLevel::Revoke => "like halt, and every running Bardo drops its session keys until restarted",
     }
 }

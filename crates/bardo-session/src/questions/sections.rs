@@ -76,6 +76,13 @@ pub fn sections(question: &Question, now: u64) -> Vec<DetailSection> {
 
 fn action_sections(all: &mut Vec<DetailSection>, question: &Question, action: &ActionRequest, now: u64) {
     all.push(changes(question, action));
+    if !action.publishes.is_empty() {
+        let mut publishes = DetailSection::new("Publishes, and nobody can withdraw it");
+        for (name, text) in &action.publishes {
+            publishes.row(name.as_str(), text);
+        }
+        all.push(publishes);
+    }
     if !action.allowances.is_empty() {
         all.push(allowances(action));
     }

@@ -214,9 +214,16 @@ impl AgentDirectory {
             time: given.time,
             is_revoked: given.is_revoked,
             is_related: self.is_related(agent, given.client),
-            rated_others: self.rated.get(&given.client).is_some_and(|agents| agents.len() > 1),
+            rated_others: self.rated.get(&given.client).is_some_and(|rated| self.rates_elsewhere(agent, rated)),
         };
         agent.feedback.iter().map(audited).collect()
+    }
+
+    /// Returns true if one of the rated agents never had an owner in common with `agent`: an owner can register any
+    /// number of agents for its own accounts to rate.
+    fn rates_elsewhere(&self, agent: &AgentRecord, rated: &BTreeSet<U256>) -> bool {
+        let others = rated.iter().filter_map(|id| self.agents.get(id));
+        others.into_iter().any(|other| other.owners.is_disjoint(&agent.owners))
     }
 
     /// Newest response of each validator that is not related to the agent.
@@ -472,10 +479,11 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_narrow_until_it_has_rated_another_agent() {
+    fn a_client_is_narrow_until_it_has_rated_an_agent_of_another_owner() {
         let mut directory = directory();
         registered(&mut directory, 0, OWNER);
         registered(&mut directory, 1, OWNER);
+        registered(&mut directory, 2, BUYER);
         directory.apply(&rating(0, CLIENT), 200);
         let narrow = |directory: &AgentDirectory| {
             let audited = directory.audited(directory.agent(U256::ZERO).unwrap());
@@ -483,6 +491,8 @@ mod tests {
         };
         assert!(narrow(&directory));
         directory.apply(&rating(1, CLIENT), 300);
+        assert!(narrow(&directory), "the same owner can register any number of agents");
+        directory.apply(&rating(2, CLIENT), 400);
         assert!(!narrow(&directory));
     }
 

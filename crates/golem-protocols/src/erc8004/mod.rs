@@ -9,6 +9,7 @@ mod event;
 pub mod file;
 pub mod files;
 pub mod location;
+pub mod publication;
 pub mod reputation;
 pub mod trust;
 mod wallet;

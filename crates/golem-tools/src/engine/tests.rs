@@ -595,5 +595,15 @@ fn schemas_and_exports_say_what_the_types_say() {
 #[test]
 fn the_prompt_has_the_guideline_of_the_phase() {
     let catalog = Catalog::new([&PROBE]).unwrap();
-    assert_eq!(catalog.prompt(Phase::Survival), "probe: Probes. Call it for exits.\n");
+    let advice = [
+        (Phase::Thriving, GUIDELINES.thriving),
+        (Phase::Cautious, GUIDELINES.cautious),
+        (Phase::Defensive, GUIDELINES.declining),
+        (Phase::Survival, GUIDELINES.declining),
+        (Phase::Terminal, GUIDELINES.terminal),
+    ];
+    assert_eq!(advice.map(|(phase, _)| phase), Phase::ALL, "every phase has its advice");
+    for (phase, words) in advice {
+        assert_eq!(catalog.prompt(phase), format!("probe: Probes. {words}\n"), "{phase:?}");
+    }
 }

@@ -49,6 +49,8 @@ pub struct Output {
     registered_at: String,
     /// State of the registration file: `read`, `absent`, `elsewhere` (outside the chain, and not read) or `invalid`.
     file_status: &'static str,
+    /// Address of a file outside the chain, as the agent registered it.
+    file_location: Option<String>,
     /// Origin of a file that was read: `chain`, the identifier of content in IPFS, whose hash was compared, or the
     /// https server that returned it now.
     file_source: Option<String>,
@@ -203,6 +205,7 @@ impl ReadTool for GetAgentProfile {
             wallet: agent.wallet.map(|wallet| wallet.to_string()),
             registered_at: utc(agent.registered),
             file_status: seen.status,
+            file_location: matches!(agent.file, AgentFile::Elsewhere).then(|| agent.uri.to_string()),
             file_source: seen.source.clone(),
             file_problem: seen.problem.clone(),
             name,

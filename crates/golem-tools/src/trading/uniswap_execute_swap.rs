@@ -17,6 +17,7 @@ use crate::shared::{WORST_IMPACT, explorer_url};
 use crate::swap_query::{FoundRoute, SwapQuery, price_between, slippage};
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::format::short_hash;
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpenderRole, SpriteTrigger,
     TickBudget, ToolMeta,
@@ -587,9 +588,10 @@ fn output(context: &CallContext, plan: &SwapPlan, committed: &CommitOutcome) -> 
         orders::swapped(&committed.state, main.map(|leg| leg.hash), order, &format!("{amount_out} {symbol}"));
     let by_auction = plan.auction.as_ref().map(|order| order.kind.name());
     let (explanation, way) = match (&plan.auction, committed.order.as_deref()) {
-        (Some(order), Some(record)) => {
-            (format!("Order {} status: {}", order.hash, record.status), format!(" By UniswapX: {}.", plan.why))
-        }
+        (Some(order), Some(record)) => (
+            format!("Order {} status: {}", short_hash(order.hash), record.status),
+            format!(" By UniswapX: {}.", plan.why),
+        ),
         (Some(_), None) => (explanation, format!(" By UniswapX: {}.", plan.why)),
         (None, _) if plan.prefer_uniswapx => {
             (explanation, format!(" Classic route, although UniswapX is preferred: {}.", plan.why))

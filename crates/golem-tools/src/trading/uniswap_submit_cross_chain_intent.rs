@@ -17,6 +17,7 @@ use crate::shared::{head_time, invalid};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc7683::AcrossOrderData;
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::format::short_hash;
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpenderRole, SpriteTrigger, TickBudget,
     ToolMeta,
@@ -452,9 +453,9 @@ fn output(plan: IntentPlan, committed: &CommitOutcome) -> Result<ToolReply<Outpu
     });
     let remark = intent_card.as_ref().map(|intent_card| field(intent_card, "remark")).unwrap_or_default();
     let words = match &committed.state {
-        CommitState::Placed => format!("Intent {} status: {status}", plan.id),
+        CommitState::Placed => format!("Intent {} status: {status}", short_hash(plan.id)),
         CommitState::Simulated => "Would be signed; nothing was signed".to_owned(),
-        CommitState::Unclear => format!("Intent {} may have been signed: do not send it again", plan.id),
+        CommitState::Unclear => format!("Intent {} may have been signed: do not send it again", short_hash(plan.id)),
         CommitState::Done | CommitState::Reverted | CommitState::Stopped { .. } => "The intent was not sent".to_owned(),
     };
     let note = if remark.is_empty() { String::new() } else { format!(" Note: {remark}.") };

@@ -12,6 +12,7 @@ use crate::orders::{self, CHECKS, card, field};
 use crate::shared::invalid;
 use crate::swap_query::slippage;
 use bardo_base::error::ToolError;
+use bardo_base::format::{short_hash, time_of_day};
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpenderRole, SpriteTrigger, TickBudget,
     ToolMeta,
@@ -161,21 +162,21 @@ pub(super) fn summed_up(plan: AuctionPlan, committed: &CommitOutcome) -> ToolRep
     let status = orders::status(&committed.state, record);
     let remark = order_card.as_ref().map(|order_card| field(order_card, "remark")).unwrap_or_default();
     let said = match &committed.state {
-        CommitState::Placed => format!("Order {} status: {status}", plan.hash),
+        CommitState::Placed => format!("Order {} status: {status}", short_hash(plan.hash)),
         CommitState::Simulated => "Would be placed; nothing was signed".to_owned(),
         CommitState::Unclear => {
-            format!("Order {} may have been signed: do not place it again, check its status", plan.hash)
+            format!("Order {} may have been signed: do not place it again, check its status", short_hash(plan.hash))
         }
         CommitState::Done | CommitState::Reverted | CommitState::Stopped { .. } => {
             "The order was not placed".to_owned()
         }
     };
     let explanation = format!(
-        "{said}. It starts at {} {} and pays at least {}, until {}.{}",
+        "{said}. It starts at {} {} and pays at least {}, until {} UTC.{}",
         plan.start,
         plan.symbol,
         plan.end,
-        plan.deadline,
+        time_of_day(plan.deadline),
         if remark.is_empty() { String::new() } else { format!(" Note: {remark}.") }
     );
     let output = Output {

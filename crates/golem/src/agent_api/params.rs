@@ -77,7 +77,7 @@ pub const AGENT_TOOLS: [AgentTool; 8] = [
     },
     AgentTool {
         name: "emergency_halt",
-        description: "Stops all signing except revocations and cancellations at once, and withdraws every open offer. \
+        description: "Stops all signing except revocations, cancellations and refunds at once, and withdraws every open offer. \
                       Only the operator can lift it; selling holdings then needs operator approval. While the operator \
                       sells everything (flatten), it stops only you and the sales continue.",
         schema: schema::<EmergencyHalt>,

@@ -488,7 +488,8 @@ impl AgentSession {
             (meta.capability == CapabilityTier::Read).then_some((meta.name, meta.name))
         });
         let Some((name, tool)) = named else {
-            let known: Vec<_> = QUERIES.iter().map(|query| query.name).collect();
+            let known: Vec<_> =
+                QUERIES.iter().filter(|query| catalog.get(query.tool).is_some()).map(|query| query.name).collect();
             let what =
                 format!("there is no query `{}`; known: {}", SafeText::clean(&asked.query, 40), known.join(", "));
             let error = ToolError::new(ErrorCode::ValidationFailed, what);
@@ -519,6 +520,12 @@ impl AgentSession {
     }
 
     async fn update_directive(&self, call_id: CallId, asked: &UpdateDirective) -> Result<ToolResponse, ToolError> {
+        for (parameter, text) in [("text", &asked.text), ("reason", &asked.reason)] {
+            if text.trim().is_empty() {
+                let error = ToolError::new(ErrorCode::ValidationFailed, format_args!("{parameter} is empty"));
+                return Err(error.detail("parameter", parameter).suggest("Write what is to stand there, and why."));
+            }
+        }
         let config = &self.inner.config;
         let now = config.clock.now_millis();
         let delta = config.documents.update(&config.memory, &asked.section, &asked.text, &asked.reason, now).await?;
@@ -554,7 +561,7 @@ impl AgentSession {
         // The session that watches the stop file reports this stop like any other.
         let taken_back = self.withdraw_offers().await;
         let data = json!({"level": level, "stopped": "everything", "offers_taken_back": taken_back});
-        let said = "All signing except revocations and cancellations has stopped; only the operator can lift the stop.";
+        let said = "All signing except revocations, cancellations and refunds has stopped; only the operator can lift the stop.";
         Ok(success(call_id, data, said))
     }
 
@@ -573,7 +580,7 @@ impl AgentSession {
         self.emit(Some(call_id), EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
         let taken_back = self.withdraw_offers_of(|asker| asker == ToolCaller::Golem).await;
         let data = json!({"level": flatten.level, "stopped": "this Golem", "offers_taken_back": taken_back});
-        let said = "You sign only revocations and cancellations until the operator lifts the stop. The operator's \
+        let said = "You sign only revocations, cancellations and refunds until the operator lifts the stop. The operator's \
                     flatten stays in force, and its sales continue.";
         success(call_id, data, said)
     }

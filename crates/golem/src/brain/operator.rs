@@ -80,6 +80,14 @@ impl OperatorRequest {
         let now = GolemState { now, next: SafeText::clean("", 1), step: None, delegation };
         voice.emit(EventKind::GolemNow(now));
         let response = if tool == ACT { act(agent, params).await.0 } else { agent.call(tool, params).await };
+        // The call has ended, with its result below.
+        let now = SafeText::clean(&format!("Answered you: {said}"), SAID);
+        voice.emit(EventKind::GolemNow(GolemState {
+            now,
+            next: SafeText::clean("", 1),
+            step: None,
+            delegation: Vec::new(),
+        }));
         let told = response.error.as_ref().map(|error| error.message().to_owned()).or(response.explanation);
         format!("You said: {said}. {}", told.unwrap_or_else(|| "Done.".to_owned()))
     }

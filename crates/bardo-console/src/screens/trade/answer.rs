@@ -107,9 +107,7 @@ impl Widget for AnswerPanel<'_> {
             (None, false) => {
                 let words: &[&str] = if screen.writes(known) { HOW_TO_DO } else { HOW_TO_ASK };
                 let mut rows: Vec<Row> = words.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
-                // Only a trade has a quote.
-                let trades = screen.form().is_some_and(|form| form.fields.iter().any(|field| field.name == "token_in"));
-                if let Some(first) = rows.first_mut().filter(|_| screen.writes(known) && !trades) {
+                if let Some(first) = rows.first_mut().filter(|_| screen.writes(known) && !screen.is_quoted()) {
                     *first = Row::new("1  Fill in the form.", Role::TextDim);
                 }
                 rows.extend(screen.held_rows(known));
@@ -140,6 +138,17 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     let mut all = Vec::new();
     if let Some(expected) = text(permit, "expected_outcome") {
         all.push(Row::new(readable(expected.as_str(), 6), Role::TextStrong).kept());
+    }
+    // Stands near the top, so that an expired offer shows it on a small screen, too.
+    if let Some(until) = permit.get("expires_at").and_then(Value::as_u64) {
+        // The offer of a finished rehearsal is not held either.
+        let over = until <= now.millis || !held;
+        let (words, role) = if over {
+            ("○ expired: Enter previews again".to_owned(), Role::StateCare)
+        } else {
+            (left(until / 1000, now), Role::Text)
+        };
+        all.push(Row::new("valid           ", Role::TextDim).then(words, role).kept());
     }
     let bounds = permit.get("bounds").unwrap_or(&Value::Null);
     let mut flows = |field: &str, words: &str| {
@@ -187,16 +196,6 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
         all.push(Row::new(words, Role::StateCare).kept());
     }
     all.extend(check_rows(permit.get("checks"), false));
-    if let Some(until) = permit.get("expires_at").and_then(Value::as_u64) {
-        // The offer of a finished rehearsal is not held either.
-        let over = until <= now.millis || !held;
-        let (words, role) = if over {
-            ("○ expired: Enter previews again".to_owned(), Role::StateCare)
-        } else {
-            (left(until / 1000, now), Role::Text)
-        };
-        all.push(Row::new("valid           ", Role::TextDim).then(words, role).kept());
-    }
     all
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Purpose, QUOTE_EVERY_MILLIS, QUOTE_TOOL, Trade};
+use super::{Purpose, QUOTE_EVERY_MILLIS, QUOTE_TOOL, SWAP_TOOL, Trade};
 use crate::screens::{ScreenContext, ScreenRequest};
 use crate::widgets::quote::QuoteModel;
 
@@ -16,9 +16,15 @@ pub(super) fn is_positive_amount(amount: Option<&Value>) -> bool {
 }
 
 impl Trade {
-    /// Parameters for a quote of the current form; `None` if a field is empty or the tool does not swap tokens.
+    /// Returns true if the quote tool answers for the form's tool: for a swap and for the quote itself. Auctions and
+    /// bridge orders are settled at other prices.
+    pub(super) fn is_quoted(&self) -> bool {
+        self.form().is_some_and(|form| matches!(form.tool.as_str(), QUOTE_TOOL | SWAP_TOOL))
+    }
+
+    /// Parameters for a quote of the current form; `None` if a field is empty or the tool has no quote.
     pub(super) fn quote_params(&self) -> Option<Value> {
-        let form = self.form()?;
+        let form = self.form().filter(|_| self.is_quoted())?;
         let mut params = Map::new();
         for name in ["token_in", "token_out", "amount", "chain"] {
             let value = form.value(name);

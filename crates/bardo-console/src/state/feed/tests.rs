@@ -43,6 +43,7 @@ fn events(call: u64) -> Vec<Arc<Event>> {
             actual_outcome: SafeText::clean("a", 9),
             ground_truth_source: "receipt and balances".into(),
             matched: true,
+            unfilled: false,
         }),
         EventKind::ToolEnd(ToolEnd {
             success: true,
@@ -177,6 +178,7 @@ fn agreed() -> EventKind {
         actual_outcome: SafeText::clean("as declared", 20),
         ground_truth_source: "receipt and balances".into(),
         matched: true,
+        unfilled: false,
     })
 }
 

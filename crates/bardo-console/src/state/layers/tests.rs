@@ -7,8 +7,9 @@ use ratatui::layout::Size;
 
 use super::*;
 use crate::state::Input;
+use bardo_base::fabric::{Event, EventKind, HaltChanged};
 use bardo_base::id::GolemId;
-use bardo_session::handle::{AddressedCommand, SessionNews};
+use bardo_session::handle::{AddressedCommand, SessionInfo, SessionNews};
 use bardo_session::market::{BlockRow, ChainIdentity, ChainSnapshot, MarketUpdate, NetworkIdentity};
 use bardo_session::questions::{AnswerKind, AnswerOption, OperatorAnswer, Question, QuestionKey, RequestSubject};
 
@@ -36,6 +37,23 @@ fn console() -> State {
 }
 
 /// Console with an open approval request that was drawn, past its guard time.
+/// Session of the Golem "ada".
+fn session(served: bool) -> SessionInfo {
+    SessionInfo {
+        golem_id: "ada".parse().unwrap(),
+        name: SafeText::clean("Ada", 20),
+        role: SafeText::clean("trade-executor", 20),
+        tools: Vec::new(),
+        scenarios: Vec::new(),
+        journal: None,
+        commands: Vec::new(),
+        brain: None,
+        not_attached: None,
+        own_devnet: false,
+        served,
+    }
+}
+
 fn deciding() -> State {
     let mut state = console();
     let question = Question {
@@ -123,6 +141,44 @@ fn a_hold_is_sent_at_once_whatever_has_the_keys_and_what_was_typed_ahead_does_no
     press(&mut state, Key::char('r'));
     assert_eq!(state.context(), Context::Typing);
     assert_eq!(sent(&press(&mut state, control('x'))), [SessionCommand::Hold]);
+}
+
+#[test]
+fn one_who_watches_a_served_session_stops_it_and_leaves_the_release_to_an_operator() {
+    for (watch_only, served, releases) in [(true, true, false), (true, false, true), (false, true, true)] {
+        let mut state = console();
+        state.options.watch_only = watch_only;
+        news(&mut state, SessionNews::Ready(Box::new(session(served))));
+        assert_eq!(sent(&press(&mut state, control('x'))), [SessionCommand::Hold]);
+        let words = screen(&state);
+        assert_eq!(words.contains("Esc release"), releases, "{words}");
+        assert_eq!(words.contains("An operator's console releases it"), !releases, "{words}");
+        wait(&mut state, CALM);
+        let done = sent(&press(&mut state, Key::plain(KeyCode::Esc)));
+        assert_eq!(done == [SessionCommand::ReleaseHold], releases, "{done:?}");
+        assert!(state.display.layers.is_empty());
+        assert_eq!(state.display.notice.is_some(), !releases);
+    }
+}
+
+#[test]
+fn the_help_scrolls_by_pages_and_to_both_ends() {
+    let mut state = console();
+    state.update(Input::Resize(Size { width: 80, height: 24 }));
+    press(&mut state, Key::char('?'));
+    let top = screen(&state);
+    press(&mut state, Key::char('G'));
+    let bottom = screen(&state);
+    assert!(bottom != top && bottom.contains("bridge order"), "{bottom}");
+    press(&mut state, Key::char('k'));
+    assert_ne!(screen(&state), bottom, "the first key after the end moves");
+    press(&mut state, Key::char('g'));
+    assert_eq!(screen(&state), top);
+    press(&mut state, Key::plain(KeyCode::PageDown));
+    let page = screen(&state);
+    assert!(page != top && page != bottom);
+    press(&mut state, Key::plain(KeyCode::PageUp));
+    assert_eq!(screen(&state), top);
 }
 
 #[test]
@@ -254,7 +310,7 @@ fn a_letter_that_a_text_does_not_take_is_no_key_of_the_page() {
 fn a_paste_reaches_only_what_is_on_top() {
     let mut state = console();
     press(&mut state, Key::char(':'));
-    state.display.layers.push(Layer::Help { offset: 0, of: Context::Page });
+    state.display.layers.push(Layer::Help { offset: ScrollOffset::default(), of: Context::Page });
     state.update(Input::Paste(SafeText::clean("halt", 10)));
     assert_eq!(state.display.prompt.as_ref().map(|field| field.text().to_owned()), Some(String::new()));
     state.display.layers.clear();
@@ -570,6 +626,13 @@ fn an_action_by_hand_is_decided_in_the_agents_dialog_by_the_agents_keys() {
         matches!(&done[..], [SessionCommand::Answer { key, answer: OperatorAnswer::Once, .. }] if *key == question.key),
         "{done:?}"
     );
+    // A standing approval is not offered by hand; its key says why and changes nothing.
+    let (mut standing, question) = offered();
+    let why = question.answers.iter().find(|offered| offered.kind == AnswerKind::Similar).unwrap().why_not.clone();
+    wait(&mut standing, CALM);
+    assert!(press(&mut standing, Key::char('s')).is_empty());
+    assert_eq!(picked(&standing), None);
+    assert_eq!(why.is_some(), screen(&standing).contains("not available"), "{why:?}");
     // The reason of a rejection is for the records: no agent asked.
     let (mut rejecting, _) = offered();
     press(&mut rejecting, Key::char('r'));
@@ -577,6 +640,52 @@ fn an_action_by_hand_is_decided_in_the_agents_dialog_by_the_agents_keys() {
     // Once the session has begun the execution, the offer is not held here any more.
     news(&mut state, SessionNews::Began { ticket: 7, call_id: CallId::new(1) });
     assert!(state.session.offer.is_none());
+}
+
+/// Every key in every state of a decision, on a small screen: nothing but its own answers, the stop and the help.
+#[test]
+fn no_key_of_a_decision_does_anything_that_is_not_its_own() {
+    let named = [
+        KeyCode::Enter,
+        KeyCode::Esc,
+        KeyCode::Tab,
+        KeyCode::BackTab,
+        KeyCode::Backspace,
+        KeyCode::Delete,
+        KeyCode::Home,
+        KeyCode::End,
+        KeyCode::PageUp,
+        KeyCode::PageDown,
+        KeyCode::Up,
+        KeyCode::Down,
+        KeyCode::Left,
+        KeyCode::Right,
+        KeyCode::F(1),
+        KeyCode::F(2),
+        KeyCode::F(12),
+    ];
+    let printable = (' '..='~').map(Key::char);
+    let controls = ('a'..='z').filter(|letter| !['c', 'l', 'x', 'z'].contains(letter)).map(control);
+    let keys: Vec<Key> = named.into_iter().map(Key::plain).chain(printable).chain(controls).collect();
+    for (name, decision) in crate::widgets::samples::decisions() {
+        for key in &keys {
+            let mut state = console();
+            state.update(Input::Resize(Size { width: 80, height: 24 }));
+            state.display.layers.push(Layer::Decision(Box::new(decision.clone())));
+            state.update(Input::Time(crate::widgets::samples::NOW.millis + 60_000));
+            let effects = press(&mut state, *key);
+            let answers = |effect: &Effect| match effect {
+                Effect::Send(AddressedCommand { command, .. }) => matches!(command, SessionCommand::Answer { .. }),
+                _ => false,
+            };
+            assert!(effects.iter().all(answers), "{name}: {key} {effects:?}");
+            assert!(effects.is_empty() || *key == enter(), "{name}: {key} answers by itself");
+            assert_eq!((state.display.screen, state.display.prompt.is_none()), (ScreenId::Live, true), "{name}: {key}");
+            let known =
+                state.display.layers.iter().all(|layer| matches!(layer, Layer::Decision(_) | Layer::Help { .. }));
+            assert!(known, "{name}: {key} opened {:?}", state.display.layers.last());
+        }
+    }
 }
 
 #[test]
@@ -637,6 +746,68 @@ fn a_decision_of_ones_own_that_is_put_off_waits_among_the_others_and_a_opens_it_
     assert!(!screen(&state).contains("FOR YOU"), "{}", screen(&state));
     press(&mut state, Key::char('a'));
     assert!(state.display.layers.is_empty(), "its time is over");
+}
+
+#[test]
+fn a_halt_withdraws_an_action_by_hand_unless_it_takes_something_back() {
+    for (intent, stays) in [("swap", false), ("revoke", true)] {
+        let (mut state, mut question) = offered();
+        if let RequestSubject::Action(action) = &mut question.about {
+            action.intent = SafeText::clean(intent, 20);
+        }
+        news(&mut state, SessionNews::Offered { ticket: 9, question: Box::new(question) });
+        state.open_offer();
+        let halted = HaltChanged {
+            level: Some(StopLevel::Halt),
+            by: SafeText::clean("operator", 20),
+            reason: SafeText::default(),
+            hold: false,
+        };
+        let event = Event {
+            seq: 1,
+            at: state.clock.now_millis,
+            golem_id: GolemId::operator(),
+            call_id: None,
+            kind: EventKind::HaltRaised(halted),
+        };
+        news(&mut state, SessionNews::Events(vec![Arc::new(event)]));
+        wait(&mut state, 100);
+        assert_eq!(state.session.offer.is_some(), stays, "{intent}");
+        assert_eq!(state.context() == Context::Ended, !stays, "{intent}");
+    }
+}
+
+#[test]
+fn the_sale_of_all_holdings_is_not_called_unsigned_in_its_raw_view() {
+    let mut state = console();
+    let sample = crate::widgets::samples::question();
+    let sale = Question { about: RequestSubject::SellHoldings, confirm: None, ..sample };
+    news(&mut state, SessionNews::Questions(Arc::new(vec![sale])));
+    press(&mut state, Key::char('a'));
+    press(&mut state, Key::char('d'));
+    let words = screen(&state);
+    assert!(words.contains("Each sale is a swap of its own") && !words.contains("Nothing is signed"), "{words}");
+}
+
+#[test]
+fn a_notice_of_a_decision_goes_with_the_decision() {
+    let mut state = console();
+    news(&mut state, SessionNews::Questions(Arc::new(vec![crate::widgets::samples::question()])));
+    assert!(state.display.notice.as_ref().is_some_and(|notice| notice.as_str().contains("a decision waits")));
+    news(&mut state, SessionNews::Questions(Arc::new(Vec::new())));
+    assert_eq!(state.display.notice, None);
+}
+
+#[test]
+fn on_the_smallest_screen_a_decision_shows_some_of_itself() {
+    for (name, decision) in crate::widgets::samples::decisions() {
+        let mut state = console();
+        state.update(Input::Resize(Size { width: 40, height: 12 }));
+        state.display.layers.push(Layer::Decision(Box::new(decision.clone())));
+        let drawn = crate::view::drawn(&state);
+        let ends = decision.ended_at.is_some() || decision.form.is_some();
+        assert!(ends || matches!(drawn, Input::Drawn(Some(_))), "{name}: {}", screen(&state));
+    }
 }
 
 #[test]
@@ -729,6 +900,8 @@ fn a_key_that_came_too_soon_is_counted_down() {
         assert!(next <= state.clock.now_millis + 100, "it stands still");
     }
     wait(&mut state, 150);
+    assert!(screen(&state).contains("too soon: press the key again"), "{}", screen(&state));
+    press(&mut state, enter());
     assert!(!screen(&state).contains("too soon"), "{}", screen(&state));
 }
 

@@ -147,6 +147,9 @@ fn the_fall_shown_is_that_of_the_chain_closest_to_its_stop_loss() {
     for words in ["$4,500.00 on base", "10 % under its highest $5,000.00", "$18,000.00 on ethereum"] {
         assert!(shown(&state).contains(words), "{words}\n{}", shown(&state));
     }
+    // Before the first action the ledger has no mark: the fall of the whole, by which the phase goes, is shown.
+    let unmarked = stop("ethereum", 31_337, Some("19900"), "0", "0");
+    assert!(shown(&with(vec![unmarked])).contains("−0.3% of 10%"), "35 basis points, cut to tenths");
     // One chain needs no name; one that is not known is not taken for one that is well.
     assert!(shown(&with(vec![ethereum()])).contains("−0.5% of 10%"));
     let unknown = with(vec![ethereum(), stop("base", 31_338, None, "5000", "4500")]);

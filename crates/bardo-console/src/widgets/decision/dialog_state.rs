@@ -4,6 +4,7 @@
 //! on the screen unchanged for that long, without any keystroke. Navigation acts at once. If a new simulation is worse,
 //! an approval loses its choice and its read marks, and the guard time restarts. Otherwise everything is kept.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use rust_decimal::Decimal;
@@ -15,7 +16,7 @@ use crate::widgets::text_field::TextField;
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
-use bardo_base::units::Usd;
+use bardo_base::units::{Rounding, Usd};
 use bardo_session::questions::{
     ActionRequest, AnswerKind, Confirmation, OFFER_NUMBER, OperatorAnswer, Question, RequestSubject,
 };
@@ -433,17 +434,17 @@ impl Decision {
         }
         let answer = match kind {
             AnswerKind::Once => Ok(OperatorAnswer::Once),
-            AnswerKind::Similar => similar(field_text(MINUTES), field_text(TOTAL)),
+            AnswerKind::Similar => similar(question, field_text(MINUTES), field_text(TOTAL)),
             AnswerKind::Smaller => match field_text(AMOUNT).filter(|amount| !amount.is_empty()) {
                 Some(amount) => smaller(question, amount),
-                None => Err("type the smaller amount"),
+                None => Err(Cow::Borrowed("type the smaller amount")),
             },
             AnswerKind::Refuse => Ok(OperatorAnswer::Refuse { reason: self.reason() }),
             AnswerKind::RefuseAndStop => Ok(OperatorAnswer::RefuseAndStop { reason: self.reason() }),
         };
         match answer {
             Err(why) => {
-                self.hint = Some(SafeText::clean(why, 100));
+                self.hint = Some(SafeText::clean(&why, 100));
                 DecisionOutcome::Stays
             }
             Ok(OperatorAnswer::Similar { .. }) if !self.again => {
@@ -478,15 +479,15 @@ impl Decision {
 ///
 /// # Errors
 /// A message if the request has no amount, or if the text is not a positive number below it.
-fn smaller(question: &Question, amount: String) -> Result<OperatorAnswer, &'static str> {
-    let RequestSubject::Action(action) = &question.about else { return Err("this decision has no amount") };
+fn smaller(question: &Question, amount: String) -> Result<OperatorAnswer, Cow<'static, str>> {
+    let RequestSubject::Action(action) = &question.about else { return Err("this decision has no amount".into()) };
     let Some((asked, _)) = &action.amount else {
-        return Err("only a fixed amount that is sold, sent or bridged can be made smaller");
+        return Err("only a fixed amount that is sold, sent or bridged can be made smaller".into());
     };
-    let Ok(wanted) = amount.parse::<Decimal>() else { return Err("type a number such as 0.25") };
+    let Ok(wanted) = amount.parse::<Decimal>() else { return Err("type a number such as 0.25".into()) };
     match asked.parse::<Decimal>() {
-        Ok(asked) if wanted >= asked => Err("type less than the requested amount"),
-        _ if wanted <= Decimal::ZERO => Err("type an amount above zero"),
+        Ok(asked) if wanted >= asked => Err("type less than the requested amount".into()),
+        _ if wanted <= Decimal::ZERO => Err("type an amount above zero".into()),
         _ => Ok(OperatorAnswer::Smaller { amount }),
     }
 }
@@ -521,12 +522,26 @@ fn form(question: &Question, kind: AnswerKind) -> Option<AnswerForm> {
     (!fields.is_empty()).then_some(AnswerForm { fields, at: 0 })
 }
 
-fn similar(minutes: Option<String>, total: Option<String>) -> Result<OperatorAnswer, &'static str> {
+/// Standing approval for similar actions. The approval queue checks the total again.
+///
+/// # Errors
+/// A message if a field holds no number, or if the total does not cover the action that it is given with.
+fn similar(
+    question: &Question,
+    minutes: Option<String>,
+    total: Option<String>,
+) -> Result<OperatorAnswer, Cow<'static, str>> {
     let minutes: u64 = minutes.and_then(|text| text.parse().ok()).ok_or(NO_MINUTES)?;
     let millis = minutes.checked_mul(60_000).filter(|millis| *millis > 0).ok_or(NO_MINUTES)?;
     let total: Usd = total
         .and_then(|text| text.parse().ok())
         .ok_or("give the total in dollars, such as 1500: Tab goes to its field")?;
+    if let RequestSubject::Action(action) = &question.about
+        && total < action.costs.spent
+    {
+        let least = action.costs.spent.to_fixed(2, Rounding::Up);
+        return Err(format!("the total covers this action, too: type {least} or more").into());
+    }
     Ok(OperatorAnswer::Similar { millis, total })
 }
 

@@ -191,6 +191,17 @@ fn change_rows(rows: &mut Vec<Row>, action: &ActionRequest, with_gas: bool, plac
     }
 }
 
+/// Rows of the content that the action publishes, each text in full.
+fn publish_rows(rows: &mut Vec<Row>, action: &ActionRequest) {
+    if action.publishes.is_empty() {
+        return;
+    }
+    rows.push(Row::new("Publishes, and nobody can withdraw it:", Role::StateCare));
+    for (name, text) in &action.publishes {
+        rows.push(Row::new(format!("  {name}: "), Role::TextDim).then(text.as_str(), Role::Dialog).kept());
+    }
+}
+
 /// Rows of the allowances after the action.
 fn allowance_rows(rows: &mut Vec<Row>, action: &ActionRequest, places: usize) {
     for after in &action.allowances {
@@ -220,9 +231,9 @@ fn nothing_else_row(action: &ActionRequest) -> Row {
 fn cost_row(action: &ActionRequest) -> Option<Row> {
     let mut costs = Row::default();
     if let Some((lost, bps)) = &action.costs.expected_loss {
-        // The balances above have an auction's worst fill; what is expected is its start.
+        // The balances above have an auction's worst fill; what is expected is what the pools would pay at present.
         let auction = action.order.is_some() && action.arrival.is_none();
-        let when = if auction { "if filled at its start" } else { "at the least favourable prices" };
+        let when = if auction { "if filled at the pools' present price" } else { "at the least favourable prices" };
         let against = format!("{} ({}) {when}", cents(*lost), share(*bps));
         costs = costs.then("Costs ", Role::TextDim).then(against, Role::Dialog);
     }
@@ -263,6 +274,7 @@ pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usiz
     let simulated = format!("block #{} {}", grouped(&action.block.to_string()), at(action.valid_since));
     section(&mut rows, format!("What changes · {simulated}"));
     change_rows(&mut rows, action, false, PLACES);
+    publish_rows(&mut rows, action);
     rows.extend(inside_calls(action).into_iter().map(|message| signed_row(message.heading)));
     allowance_rows(&mut rows, action, PLACES);
     rows.push(nothing_else_row(action));
@@ -425,6 +437,7 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionRequest,
     let quoted = action.quoted_at.map(|at| format!(" · quoted {}", self::at(at))).unwrap_or_default();
     section(rows, format!("What changes · {simulated}{quoted}"));
     change_rows(rows, action, true, places(decision));
+    publish_rows(rows, action);
     // Every field of every message that is signed besides the transactions.
     for message in inside_calls(action) {
         rows.push(signed_row(message.heading.clone()));
@@ -500,8 +513,18 @@ fn share(bps: u64) -> String {
 }
 
 pub(super) fn raw(question: &Question) -> Vec<Row> {
-    let RequestSubject::Action(action) = &question.about else {
-        return vec![Row::new("Nothing is signed for this.", Role::TextDim)];
+    let action = match &question.about {
+        RequestSubject::Action(action) => action,
+        RequestSubject::SellHoldings => {
+            let words = "Each sale is a swap of its own, built and checked in its turn: there is no calldata yet.";
+            return vec![Row::new(words, Role::TextDim)];
+        }
+        RequestSubject::Policy(_)
+        | RequestSubject::Lower { .. }
+        | RequestSubject::LeavePaper
+        | RequestSubject::ResetBreaker { .. } => {
+            return vec![Row::new("No transaction belongs to this decision itself.", Role::TextDim)];
+        }
     };
     let mut rows = Vec::new();
     for (at, call) in action.raw.iter().enumerate() {

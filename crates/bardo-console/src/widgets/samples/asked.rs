@@ -93,6 +93,7 @@ fn action() -> ActionRequest {
         ],
         arrival: None,
         order: None,
+        publishes: Vec::new(),
         allowances: vec![AllowanceAfter {
             symbol: text("WETH"),
             spender: Address::repeat_byte(0x22),

@@ -104,6 +104,15 @@ fn part_of(held: U256, position: U256, value: MicroUsd, room: MicroUsd, share: B
     (0..cuts).fold(part, |part, _| part / U256::from(4) * U256::from(3))
 }
 
+/// Name of the token for a sale: its symbol in the address book, as an operator reads it in rows and exports, or its
+/// address if another token of the book has the same symbol.
+fn name_of(holding: &HoldingToSell<'_>) -> String {
+    let listed = holding.chain.network().book.tokens();
+    let symbol = listed.iter().find(|one| one.address == holding.address).map(|one| one.symbol.as_str());
+    let is_unique = |symbol: &&str| listed.iter().filter(|one| one.symbol.eq_ignore_ascii_case(symbol)).count() == 1;
+    symbol.filter(is_unique).map_or_else(|| holding.address.to_string(), str::to_owned)
+}
+
 impl SessionState {
     /// Waits until a time of the ledger's clock; returns false if selling must end first.
     async fn wait_until(&self, at: u64, cause: SaleCause) -> bool {
@@ -195,7 +204,7 @@ impl SessionState {
 
     async fn sell_part(&self, holding: &HoldingToSell<'_>, amount: &str) -> ToolResponse {
         let params = json!({
-            "token_in": holding.address.to_string(), "token_out": EXIT, "amount": amount,
+            "token_in": name_of(holding), "token_out": EXIT, "amount": amount,
             "chain": holding.chain.network().chain_id.to_string(), "prefer_uniswapx": false,
         });
         self.sources.operator.call(ToolCall::new(ExecuteSwap::META.name, ToolInput::Json(params))).await

@@ -132,7 +132,7 @@ fn a_stop_tells_what_it_lets_through() {
     refused(
         |case| case.stop = Some(StopLevel::ExitOnly),
         code,
-        &["stop | exit-only: only exits, revocations and cancellations are signed | new-position | an \
+        &["stop | exit-only: only exits, revocations, cancellations and refunds are signed | new-position | an \
            exit to an exit asset, a revocation or a cancellation"],
     );
     refused(
@@ -141,8 +141,10 @@ fn a_stop_tells_what_it_lets_through() {
             (case.class, case.reduce_only) = (ActionClass::ClosePosition, true);
         },
         code,
-        &["stop | halt: only revocations and cancellations are signed | close-position, an exit | revocations \
-           and cancellations; everything else after the operator resumes"],
+        &[
+            "stop | halt: only revocations, cancellations and refunds are signed | close-position, an exit | revocations, \
+           cancellations and refunds; everything else after the operator resumes",
+        ],
     );
 }
 

@@ -100,6 +100,37 @@ fn a_delivery_before_the_orders_end_raises_the_mark_once() {
 }
 
 #[test]
+fn the_first_reading_after_an_arrival_adds_what_was_held_there_before_and_forgets_no_loss() {
+    let shown = |file: &File| observed_high_water(&file.connection, THERE, party().account).unwrap();
+    // 1,180 were there before 100 arrived: the mark is that of all of it, at once.
+    let mut file = File::new();
+    let id = file.bridge(1_000, 100);
+    file.arrives(id);
+    assert_eq!((file.marks(), shown(&file)), ([900, 100], MicroUsd::ZERO));
+    file.sees(THERE, 1_280);
+    assert_eq!((file.marks(), shown(&file)), ([900, 1_280], dollars(1_280)));
+    // From then on a jump has to stand, as everywhere.
+    file.sees(THERE, 13_000);
+    assert_eq!(file.marks(), [900, 1_280]);
+    // A twentieth was lost before it left, and nothing was there: the loss stays in the mark.
+    let mut file = File::new();
+    file.sees(HERE, 1_000);
+    let id = file.bridge(950, 950);
+    file.arrives(id);
+    file.sees(THERE, 950);
+    assert_eq!(file.marks(), [0, 1_000]);
+    // Two arrivals before the first reading.
+    let mut file = File::new();
+    let first = file.bridge(1_000, 500);
+    let second = file.bridge(1_000, 400);
+    file.weigh(1_000, &[(first, 500), (second, 400)]);
+    file.arrives(first);
+    file.arrives(second);
+    file.sees(THERE, 1_500);
+    assert_eq!(file.marks(), [100, 1_500]);
+}
+
+#[test]
 fn of_two_orders_in_transit_each_moves_its_own_part() {
     let mut file = File::new();
     let first = file.bridge(1_000, 500);

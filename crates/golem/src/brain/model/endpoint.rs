@@ -140,13 +140,7 @@ impl ModelEndpoint {
         if !answer.status().is_success() {
             return Err(self.refusal(answer).await);
         }
-        let mut body = Vec::new();
-        while let Ok(Ok(Some(chunk))) = timeout(self.patience, answer.chunk()).await {
-            body.extend_from_slice(&chunk);
-            if body.len() > MOST_LIST {
-                return Ok(None);
-            }
-        }
+        let Some(body) = self.short_body(&mut answer, MOST_LIST).await else { return Ok(None) };
         let list: Option<Value> = serde_json::from_slice(&body).ok();
         let models = list.as_ref().and_then(|list| list.get("data")?.as_array());
         Ok(models.map(|models| models.iter().any(|one| one.get("id").and_then(Value::as_str) == Some(model))))
@@ -263,18 +257,26 @@ impl ModelEndpoint {
         self.key().map_or_else(|| body.to_owned(), |key| body.replace(key, REMOVED))
     }
 
+    /// Reads a body of at most `most` bytes that comes within `patience` as a whole, so that an endpoint that sends it
+    /// byte by byte holds nobody up; `None` for a longer or a slower one.
+    async fn short_body(&self, answer: &mut Response, most: usize) -> Option<Vec<u8>> {
+        let until = Instant::now() + self.patience;
+        let mut body = Vec::new();
+        loop {
+            match timeout_at(until, answer.chunk()).await {
+                Ok(Ok(Some(chunk))) if body.len().saturating_add(chunk.len()) <= most => body.extend_from_slice(&chunk),
+                Ok(Ok(None)) => return Some(body),
+                Ok(Ok(Some(_)) | Err(_)) | Err(_) => return None,
+            }
+        }
+    }
+
     /// Converts an error response to an [`EndpointError`].
     async fn refusal(&self, mut answer: Response) -> EndpointError {
         let status = answer.status();
         let after = answer.headers().get(header::RETRY_AFTER).and_then(|value| silence(value.to_str().ok()?));
-        let mut body = Vec::new();
-        while let Ok(Ok(Some(chunk))) = timeout(self.patience, answer.chunk()).await {
-            body.extend_from_slice(&chunk);
-            if body.len() > MOST_REFUSAL {
-                break;
-            }
-        }
-        let said: Option<Value> = serde_json::from_slice(&body).ok();
+        let body = self.short_body(&mut answer, MOST_REFUSAL).await;
+        let said: Option<Value> = body.and_then(|body| serde_json::from_slice(&body).ok());
         let said = said.as_ref().and_then(|said| {
             let error = said.get("error")?;
             error.get("message").unwrap_or(error).as_str()

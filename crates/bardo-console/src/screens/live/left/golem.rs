@@ -110,19 +110,22 @@ struct Lost {
     limit_bps: u64,
 }
 
-/// The fall that comes first to a stop-loss. That is checked chain by chain; only recordings before version 4 have no
-/// figures but the whole's.
+/// The larger of two falls: that of the whole since the session's highest equity, which moves the phase and which the
+/// chart shows, and the one that comes first to a stop-loss. That is checked chain by chain and measured from the
+/// ledger's mark, which begins with the first action; recordings before version 4 have no figures of it.
 fn lost(known: &ScreenContext<'_>) -> Option<Lost> {
-    let limits = known.limits().filter(|limits| !limits.stop_losses.is_empty());
-    let Some(limits) = limits else {
-        let vitals = known.feed.vitals.as_ref()?;
-        return vitals.drawdown_bps.map(|bps| Lost { chain: None, bps, limit_bps: vitals.stop_loss_bps });
-    };
+    let whole = known
+        .feed
+        .vitals
+        .as_ref()
+        .and_then(|vitals| Some(Lost { chain: None, bps: vitals.drawdown_bps?, limit_bps: vitals.stop_loss_bps }));
+    let Some(limits) = known.limits().filter(|limits| !limits.stop_losses.is_empty()) else { return whole };
     // Every chain must be known: the one that is not may have fallen the furthest.
     let falls: Option<Vec<_>> = limits.stop_losses.iter().map(|one| Some((one, one.fall_bps()?))).collect();
     let (worst, bps) = falls?.into_iter().max_by_key(|(_, bps)| *bps)?;
     let chain = (limits.stop_losses.len() > 1 && bps >= 10).then(|| worst.chain.clone());
-    Some(Lost { chain, bps, limit_bps: limits.stop_loss_bps.into() })
+    let first = Lost { chain, bps, limit_bps: limits.stop_loss_bps.into() };
+    Some(whole.filter(|whole| whole.bps > first.bps).unwrap_or(first))
 }
 
 fn vital_gauges(known: &ScreenContext<'_>) -> Vec<Gauge> {

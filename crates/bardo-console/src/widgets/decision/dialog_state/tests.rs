@@ -79,6 +79,16 @@ fn a_letter_picks_and_enter_does_it_each_after_half_a_second() {
 }
 
 #[test]
+fn a_key_that_came_too_soon_is_named_until_the_next_one() {
+    let mut decision = shown(&question());
+    decision.act(Action::Pick(AnswerKind::Once), 10 + GUARD_MILLIS, 40);
+    decision.act(Action::DoIt, 10 + GUARD_MILLIS + 100, 40);
+    assert!(decision.hurried && decision.hint.is_some(), "the answer was not given");
+    decision.act(Action::DoIt, 10 + 3 * GUARD_MILLIS, 40);
+    assert!(!decision.hurried);
+}
+
+#[test]
 fn a_held_key_never_acts() {
     let mut decision = shown(&question());
     // A terminal repeats a held key every 30 ms, for a minute.
@@ -166,6 +176,27 @@ fn a_standing_approval_asks_a_second_time() {
     let total = "1500".parse().unwrap();
     let given = OperatorAnswer::Similar { millis: 3_600_000, total };
     assert_eq!(decision.act(Action::DoIt, 30_000, 40), DecisionOutcome::Answer(given));
+}
+
+#[test]
+fn a_total_below_the_action_itself_is_not_sent_and_keeps_what_was_typed() {
+    // The sample spends $2,047.53.
+    let asked = Question { to_read: Vec::new(), confirm: None, ..crate::widgets::samples::question() };
+    for (total, is_enough) in [("2047.52", false), ("2047.53", true), ("0", false)] {
+        let mut decision = shown(&asked);
+        decision.act(Action::Pick(AnswerKind::Similar), 10_000, 40);
+        assert_eq!(decision.picked, Some(AnswerKind::Similar));
+        decision.type_key(Key::plain(KeyCode::Tab), 11_000);
+        for (at, digit) in (12_000..).zip(total.chars()) {
+            decision.type_key(Key::char(digit), at);
+        }
+        assert_eq!(decision.act(Action::DoIt, 20_000, 40), DecisionOutcome::Stays);
+        assert_eq!(decision.again, is_enough, "{total}");
+        let typed = decision.form.as_ref().unwrap().fields[1].1.text().to_owned();
+        assert_eq!(typed, total);
+        let hint = decision.hint.as_ref().unwrap().to_string();
+        assert_eq!(hint.contains("type 2047.53 or more"), !is_enough, "{hint}");
+    }
 }
 
 #[test]
