@@ -184,7 +184,8 @@ async fn nothing_is_published_without_the_operators_approval() {
         let refused = world.executor.call(ToolCall { approve: Some(ApprovalMode::Never), ..call }).await;
         let error = refused.error.unwrap();
         assert_eq!(error.code(), ErrorCode::ApprovalRequired, "{tool}: {error}");
-        assert!(error.details().to_string().contains("\"publishes\""), "{tool}: {}", error.details());
+        let details = Value::Object(error.details().clone()).to_string();
+        assert!(details.contains("\"publishes\""), "{tool}: {details}");
     }
     let found = world.data("identity_discover_agents", json!({"limit": 50, "chain": "ethereum"})).await;
     assert_eq!(found["total"], 14, "the devnet's thirteen and the one that was approved");
