@@ -193,6 +193,7 @@ fn snapshot() -> SessionSnapshot {
             chain_id: 31_337,
             block: 9,
             rows: (0..12).map(held).collect(),
+            positions: vec![],
         }],
         equity: "25310.42".parse().ok(),
         all_priced: true,

@@ -24,6 +24,7 @@ use bardo::chain::price::{NoPrice, PriceChain, PriceResult, PriceSource};
 use bardo::chain::provider::ChainClient;
 use bardo::chain::token::{TokenId, TokenInfo as ChainToken};
 use bardo::safety::chain_snapshot::{SnapshotReader, portfolio};
+use bardo::uniswap::positions::AccountPositions;
 use bardo::safety::value::{PriceSpread, PriceSpreads};
 use bardo::sandbox::actors::{ActorRole, ActorTransaction, Actors, send};
 use bardo::sandbox::genesis::Deployment;
@@ -632,7 +633,7 @@ async fn a_wash_traded_price_without_a_feed_adds_no_equity() {
     let uni = bardo::chain::token::resolve("UNI", market.client.network(), market.client.provider()).await.unwrap();
     let held: BTreeMap<TokenId, (ChainToken, U256)> =
         BTreeMap::from([(uni.id, (uni, U256::from(10).pow(U256::from(21))))]);
-    let portfolio = portfolio(&held, &spreads).unwrap();
+    let portfolio = portfolio(&held, &AccountPositions::default(), &spreads).unwrap();
     // A thousand UNI at the wash-traded price are 39,250 dollars, which no feed confirms.
     assert_eq!(portfolio.equity, Usd::ZERO);
     assert!(dollars(portfolio.by_pools) > 30_000.0, "{portfolio:?}");

@@ -395,6 +395,7 @@ fn snapshot() -> SessionSnapshot {
             chain_id: 31_337,
             block: 9,
             rows: vec![HoldingRow { symbol: text("WETH"), amount: amount(), value: "1234.5".parse().ok() }],
+            positions: vec![],
         }],
         equity: "25310.42".parse().ok(),
         all_priced: true,

@@ -100,6 +100,7 @@ fn chain(numbers: &[u64]) -> SessionNews {
         tokens: Vec::new(),
         pools: Vec::new(),
         balances: Vec::new(),
+        positions: Vec::new(),
         activity: Vec::new(),
     })))
 }

@@ -171,9 +171,15 @@ fn bound_by(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> Result<Gu
     }
 }
 
-/// Decodes the effects that a withdrawal from a position guarantees: its minimums. Fees are not part of them.
+/// Decodes the effects that a change of a position guarantees: the minimums of a withdrawal, of which fees are no part, or
+/// the maximums of a deposit.
 fn position(leg: &PlanLeg, proposal: &Proposal, manager: Option<Address>) -> Result<GuaranteedFlows, CallError> {
     let plan = position_calls::decode(leg, proposal, manager)?;
+    if let Some(deposit) = plan.deposit() {
+        let tokens = position_calls::given_tokens(proposal).ok_or(PositionRuleError::Outflows)?;
+        let out = tokens.into_iter().map(TokenId::Erc20).zip(deposit.most).collect();
+        return Ok(GuaranteedFlows { out, until: Some(deposit.deadline), ..GuaranteedFlows::default() });
+    }
     let Some(part) = plan.withdrawal() else {
         return Ok(GuaranteedFlows { is_owed: true, ..GuaranteedFlows::default() });
     };

@@ -15,7 +15,7 @@ use alloy::rpc::types::Filter;
 use alloy::sol_types::SolEvent as _;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::check_inputs::{Portfolio, PortfolioHolding};
+use super::check_inputs::{Portfolio, PortfolioHolding, PositionHolding};
 use super::signing_payload::SigningPayload;
 use super::value::{PriceBand, PriceSpread, PriceSpreads, UnknownValue};
 use bardo_abi::erc20::Erc20;
@@ -27,6 +27,9 @@ use golem_chain::network::{DataFees, KnownContract, Network};
 use golem_chain::price::{NoPrice, PriceChain, PriceReport};
 use golem_chain::provider::{ChainClient, ProviderError};
 use golem_chain::token::{self, TokenError, TokenId, TokenInfo};
+use golem_protocols::uniswap::positions::{
+    AccountPositions, PositionContracts, PositionKeys, PositionState, PricedToken, UnreadableSource,
+};
 use golem_protocols::uniswap::twap::{ObservedPools, PoolPrices, TickHints, TwapPrices, TwapRules};
 
 /// Symbols of the dollar stablecoins that count as exit assets; the network's address book has their addresses.
@@ -55,6 +58,8 @@ pub struct SnapshotReader {
     read: Arc<Mutex<VecDeque<BlockPrices>>>,
     /// Bitmap words and initialized ticks that earlier reads of pools needed.
     hints: Arc<TickHints>,
+    /// Pools and ranges of liquidity positions that earlier reads found.
+    positions: Arc<PositionKeys>,
 }
 
 /// Prices read on one block.
@@ -80,7 +85,8 @@ impl SnapshotReader {
     pub fn new(client: ChainClient, prices: PriceChain, minimum_depth: Usd) -> Self {
         let (source, data_fees) = (ForkSource::of(&client), client.network().data_fees);
         let twap = TwapRules { window: golem_protocols::uniswap::twap::MIN_WINDOW, minimum_depth };
-        Self { client, source, prices, twap, data_fees, read: Arc::default(), hints: Arc::default() }
+        let (read, hints, positions) = (Arc::default(), Arc::default(), Arc::default());
+        Self { client, source, prices, twap, data_fees, read, hints, positions }
     }
 
     /// Sets how the chain charges data fees.
@@ -94,7 +100,8 @@ impl SnapshotReader {
     #[must_use]
     pub fn alone(&self, client: ChainClient) -> Self {
         let prices = self.prices.through(client.provider(), None);
-        Self { source: ForkSource::of(&client), prices, read: Arc::default(), client, ..self.clone() }
+        let (read, positions) = (Arc::default(), Arc::default());
+        Self { source: ForkSource::of(&client), prices, read, positions, client, ..self.clone() }
     }
 
     /// Returns the chain's name, id and address book.
@@ -271,6 +278,20 @@ impl SnapshotReader {
         });
         let (came, went) = futures::join!(came, went);
         came.zip(went)
+    }
+
+    /// Returns the V3 liquidity positions of `account` at `block`, by the answers that the endpoints agree on. Without a
+    /// position manager in the address book there are none.
+    ///
+    /// # Errors
+    /// [`SnapshotReadError`] if the chain does not answer, or contradicts itself.
+    pub async fn positions(&self, account: Address, block: BlockId) -> Result<AccountPositions, SnapshotReadError> {
+        let Ok(contracts) = PositionContracts::of(self.network()) else { return Ok(AccountPositions::default()) };
+        let read = self.positions.read(contracts, self.client.agreed(), account, block).await;
+        read.map_err(|error| match error {
+            UnreadableSource::Chain(error) => SnapshotReadError::Chain(error),
+            UnreadableSource::Unreadable(error) => SnapshotReadError::Doubt(UnknownValue::because(error)),
+        })
     }
 
     /// Returns the balances of `account` at `block`: the native token, the address book's tokens and `also`.
@@ -515,10 +536,16 @@ fn near_a_dollar(spread: PriceBand) -> bool {
 /// Values the account's holdings. A holding with a feed counts to the equity; one that only pools price is valued at
 /// the lowest pool price and summed separately. A holding without a price is listed and counts as nothing.
 ///
+/// A liquidity position counts to the equity at its exit value: its amounts at the price of both tokens' feeds, whatever
+/// the pool's price is (the formula is in [`golem_protocols::uniswap::positions`], `exit_value`), and what it is owed. One
+/// with a token that is not listed or has no feed counts as nothing and is listed, since anybody can give an account a
+/// position in tokens of their own making.
+///
 /// # Errors
 /// [`UnknownValue`] if a sum is out of range.
 pub fn portfolio(
     balances: &BTreeMap<TokenId, (TokenInfo, U256)>,
+    positions: &AccountPositions,
     spreads: &PriceSpreads,
 ) -> Result<Portfolio, UnknownValue> {
     let priced = spreads.of.iter().filter_map(|(token, spread)| Some((*token, spread.as_ref().ok()?.held())));
@@ -538,7 +565,51 @@ pub fn portfolio(
         let highest = Usd::value_of(worth, spread.all.highest, Rounding::Up).map_err(UnknownValue::because)?;
         portfolio.holdings.push(PortfolioHolding { token: token.clone(), amount: *amount, value, highest });
     }
+    portfolio.unread_positions = positions.unread;
+    for state in &positions.states {
+        add_position(&mut portfolio, state, balances, spreads)?;
+    }
     Ok(portfolio)
+}
+
+/// Adds a liquidity position to the holdings. Empty ones are left out.
+fn add_position(
+    portfolio: &mut Portfolio,
+    state: &PositionState,
+    balances: &BTreeMap<TokenId, (TokenInfo, U256)>,
+    spreads: &PriceSpreads,
+) -> Result<(), UnknownValue> {
+    if state.liquidity == 0 && state.owed == [0, 0] {
+        return Ok(());
+    }
+    let ids = [state.key.token0, state.key.token1].map(TokenId::Erc20);
+    let decimals = ids.map(|id| balances.get(&id).filter(|(token, _)| token.listed).map(|(token, _)| token.decimals));
+    let priced = |id: TokenId, decimals: Option<u8>| {
+        Some(PricedToken { usd: spreads.get(id).ok()?.feed?, decimals: decimals? })
+    };
+    let prices = priced(ids[0], decimals[0]).zip(priced(ids[1], decimals[1])).map(|(first, second)| [first, second]);
+    let counted = prices.and_then(|prices| Some((state.fair_amounts(prices)?, state.exit_value(prices)?)));
+    let amounts = match counted {
+        Some((amounts, value)) => {
+            portfolio.equity = portfolio.equity.checked_add(value).map_err(UnknownValue::because)?;
+            portfolio.positions.push(PositionHolding { id: state.key.id, amounts, value });
+            amounts
+        }
+        None => {
+            portfolio.uncounted_positions.push(state.key.id);
+            let impossible = "a liquidity position has amounts that no pool can pay";
+            state.payable().ok_or_else(|| UnknownValue::because(impossible))?
+        }
+    };
+    for ((id, decimals), raw) in ids.into_iter().zip(decimals).zip(amounts) {
+        // A limit on one holding needs the price of that token alone.
+        let (Some(decimals), Ok(spread)) = (decimals, spreads.get(id)) else { continue };
+        let amount = TokenAmount::new(raw, decimals).map_err(UnknownValue::because)?;
+        let usd = Usd::value_of(amount, spread.all.highest, Rounding::Up).map_err(UnknownValue::because)?;
+        let sum = portfolio.in_positions.entry(id).or_default();
+        *sum = sum.checked_add(usd).map_err(UnknownValue::because)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use bardo_base::model::{ActionClass, Phase, StopLevel};
 use bardo_base::units::Usd;
 use golem_chain::network::Network;
 use golem_chain::token::{TokenId, TokenInfo};
+use golem_protocols::uniswap::positions::PositionId;
 
 /// Inputs of a check in addition to the signing payload.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,12 +80,12 @@ impl CheckInputs {
     }
 }
 
-/// Holdings of an account in the known tokens.
+/// Holdings of an account in the known tokens and in liquidity positions.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Portfolio {
     /// Holdings above zero.
     pub holdings: Vec<PortfolioHolding>,
-    /// Total value of holdings with a price feed, in dollars.
+    /// Total value of holdings with a price feed and of [`Self::positions`], in dollars.
     pub equity: Usd,
     /// Total value of holdings that only pools price, in dollars. Pool prices can be manipulated, so it counts as
     /// equity only up to the policy's `max_unfed_usd`.
@@ -94,6 +95,26 @@ pub struct Portfolio {
     /// Price at which a holding of each token counts, in dollars per whole token, by contract. It includes tokens that
     /// are not held.
     pub lowest: BTreeMap<Address, Usd>,
+    /// Liquidity positions with a value, which is in [`Self::equity`].
+    pub positions: Vec<PositionHolding>,
+    /// Liquidity positions without a value, which count as nothing: one of their tokens is not listed or has no feed.
+    pub uncounted_positions: Vec<PositionId>,
+    /// Number of liquidity positions beyond those that are read, which count as nothing.
+    pub unread_positions: u64,
+    /// Dollars of each token in liquidity positions, at the highest known price, for limits on one holding. Of a position
+    /// without a value, the amounts at its pool's price.
+    pub in_positions: BTreeMap<TokenId, Usd>,
+}
+
+/// Liquidity position of the account.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PositionHolding {
+    /// Identity of the position.
+    pub id: PositionId,
+    /// Amounts of token0 and token1 at the feeds' price, with what the position is owed, in raw units.
+    pub amounts: [U256; 2],
+    /// Value in dollars at the feeds' prices.
+    pub value: Usd,
 }
 
 /// Holding of one token.

@@ -2,7 +2,10 @@
 //! chain must say of the position, and the events that prove them.
 //!
 //! The effects of a plan follow from the calldata alone. Its amounts are compared with the position's state on the pinned
-//! block: a withdrawal whose minimums are below what the policy's slippage allows is not signed.
+//! block: a withdrawal or a deposit whose minimums are below what the policy's slippage allows is not signed. What only
+//! deposits need is in `deposit`.
+
+mod deposit;
 
 use alloy::primitives::{Address, Log, U256};
 use alloy::sol_types::SolEvent as _;
@@ -18,6 +21,8 @@ use golem_chain::token::TokenId;
 use golem_protocols::uniswap::positions::PositionState;
 use golem_protocols::uniswap::v3::manager::{PositionCallError, PositionPlan, Withdrawal};
 use golem_protocols::uniswap::v3::position::sqrt_prices_around;
+
+pub use deposit::{DepositGround, deposit_faults};
 
 /// Maximum time until the deadline of a change of a position, in seconds.
 const MAX_DEADLINE: u64 = 3_600;
@@ -38,9 +43,15 @@ pub enum PositionRuleError {
     /// The plan does more than withdraw.
     #[error("a withdrawal sends no value, signs no message, sets no allowance and takes no tokens")]
     MovesMore,
-    /// A change that no tool makes.
-    #[error("positions can only be withdrawn from")]
-    NotAnExit,
+    /// A deposit whose plan does more.
+    #[error("a deposit sends no value, signs no message, brings nothing in, and leaves no allowance")]
+    DepositMovesMore,
+    /// Outflows other than the two tokens with the maximums of the call.
+    #[error("a deposit declares both tokens of the position as outflows, each with the maximum of the call, and nothing else")]
+    Outflows,
+    /// Another call beside a deposit than an allowance for it.
+    #[error("a deposit's other calls allow the position manager exactly what the deposit takes at most, and revoke it afterwards")]
+    BesideDeposit,
     /// Inflows other than two tokens for the account.
     #[error("a withdrawal declares both tokens of the position as inflows of the account, and nothing else")]
     Inflows,
@@ -72,8 +83,9 @@ pub fn decode(leg: &PlanLeg, proposal: &Proposal, manager: Option<Address>) -> R
         return Err(PositionRuleError::Beside);
     }
     let plan = PositionPlan::decode(&leg.data, proposal.account)?;
-    if !plan.is_exit() {
-        return Err(PositionRuleError::NotAnExit);
+    if let Some(deposit) = plan.deposit() {
+        deposit::check(&plan, deposit, leg, proposal)?;
+        return Ok(plan);
     }
     let moves_more = !leg.value.is_zero()
         || !leg.slots.is_empty()
@@ -102,6 +114,17 @@ pub fn tokens(proposal: &Proposal) -> Option<[Address; 2]> {
     (tokens[0] < tokens[1]).then_some(tokens)
 }
 
+/// Returns token0 and token1 as a deposit declares them: its two outflows, in the pool's order.
+pub fn given_tokens(proposal: &Proposal) -> Option<[Address; 2]> {
+    let [first, second] = proposal.outflows.as_slice() else { return None };
+    let address = |flow: &crate::proposal::Outflow| match flow.token.id {
+        TokenId::Erc20(address) => Some(address),
+        TokenId::Native => None,
+    };
+    let tokens = [address(first)?, address(second)?];
+    (tokens[0] < tokens[1]).then_some(tokens)
+}
+
 /// Returns the change of a position that a proposal consists of; `None` for any other action, and for a call that must not
 /// be signed.
 pub fn plan(proposal: &Proposal, manager: Option<Address>) -> Option<PositionPlan> {
@@ -120,23 +143,29 @@ pub fn class(plan: &PositionPlan) -> ActionClass {
 }
 
 /// Returns true if the calldata declares that a single token moves as in `change`: the token of a closed position, which
-/// the account gives up.
+/// the account gives up, or that of a new one, which it gets.
 pub fn declares(proposal: &Proposal, manager: Option<Address>, change: &NftChange) -> bool {
-    let closed = |plan| match plan {
-        PositionPlan::Close { token_id, .. } => Some(token_id),
-        PositionPlan::Collect { .. }
-        | PositionPlan::Remove { .. }
-        | PositionPlan::Mint { .. }
-        | PositionPlan::Increase { .. } => None,
-    };
-    Some(change.collection) == manager
-        && plan(proposal, manager).and_then(closed) == Some(change.id)
-        && (change.who.before, change.who.after) == (proposal.account, Address::ZERO)
+    if Some(change.collection) != manager {
+        return false;
+    }
+    let moved = (change.who.before, change.who.after);
+    match plan(proposal, manager) {
+        Some(PositionPlan::Close { token_id, .. }) => {
+            token_id == change.id && moved == (proposal.account, Address::ZERO)
+        }
+        // The manager gives the number.
+        Some(PositionPlan::Mint { .. }) => moved == (Address::ZERO, proposal.account),
+        Some(PositionPlan::Collect { .. } | PositionPlan::Remove { .. } | PositionPlan::Increase { .. }) | None => false,
+    }
 }
 
-/// Returns true if the calldata declares that a position's token moves.
-pub fn moves_a_token(proposal: &Proposal, manager: Option<Address>) -> bool {
-    matches!(plan(proposal, manager), Some(PositionPlan::Close { .. }))
+/// Returns what must be seen of a position's token, if the calldata declares that one moves.
+pub fn moves_a_token(proposal: &Proposal, manager: Option<Address>) -> Option<&'static str> {
+    match plan(proposal, manager)? {
+        PositionPlan::Close { .. } => Some("the token of the closed position is burned"),
+        PositionPlan::Mint { .. } => Some("the account gets the token of the new position"),
+        PositionPlan::Collect { .. } | PositionPlan::Remove { .. } | PositionPlan::Increase { .. } => None,
+    }
 }
 
 /// Number of positions that `holder` has after the proposal, if it has `before` in `collection` now; `None` if it moves
@@ -147,8 +176,14 @@ pub fn positions_after(
     (collection, holder): (Address, Address),
     before: U256,
 ) -> Option<U256> {
-    let own = Some(collection) == manager && holder == proposal.account && moves_a_token(proposal, manager);
-    if own { before.checked_sub(U256::ONE) } else { None }
+    if Some(collection) != manager || holder != proposal.account {
+        return None;
+    }
+    match plan(proposal, manager)? {
+        PositionPlan::Close { .. } => before.checked_sub(U256::ONE),
+        PositionPlan::Mint { .. } => before.checked_add(U256::ONE),
+        PositionPlan::Collect { .. } | PositionPlan::Remove { .. } | PositionPlan::Increase { .. } => None,
+    }
 }
 
 /// Returns the faults of a change of a position against the position's state on the pinned block: whose it is, its tokens
@@ -172,9 +207,13 @@ pub fn faults(
         found.push(fault(RuleName::Nft, "a position of the account".to_owned(), whose));
     }
     let pool = [state.key.token0, state.key.token1];
-    if tokens(proposal) != Some(pool) {
-        let declared = format!("position {token_id} pays the declared tokens");
-        found.push(fault(RuleName::Inflow, declared, format!("it pays {} and {}", pool[0], pool[1])));
+    let (declared, rule) = match plan.is_exit() {
+        true => (tokens(proposal), RuleName::Inflow),
+        false => (given_tokens(proposal), RuleName::Outflow),
+    };
+    if declared != Some(pool) {
+        let declared = format!("position {token_id} is of the declared tokens");
+        found.push(fault(rule, declared, format!("it is of {} and {}", pool[0], pool[1])));
     }
     let part = plan.withdrawal();
     if let PositionPlan::Close { .. } = plan
@@ -202,14 +241,9 @@ fn withdrawal(
         let declared = format!("1 to {} of the position's liquidity", state.liquidity);
         found.push(DeclarationFault::new(RuleName::Calldata, declared, part.liquidity));
     }
-    let soon = now.saturating_add(MAX_DEADLINE);
-    if part.deadline <= U256::from(now) || part.deadline > U256::from(soon) {
-        let declared = format!("expires before {}", when(soon));
-        let until = when(part.deadline.saturating_to());
-        found.push(DeclarationFault::new(RuleName::Deadline, declared, format!("{until}, now is {}", when(now))));
-    }
+    expires_soon(part.deadline, now, found);
     // At the highest price the least of token0 comes out, at the lowest the least of token1.
-    let bound = BasisPoints::new(most.get().saturating_add(DRIFT)).unwrap_or(most);
+    let bound = drifted(most);
     let [low, high] = sqrt_prices_around(state.sqrt_price_x96, bound);
     let range = state.key.range;
     let least = range.amounts(high, part.liquidity, false).and_then(|[least0, _]| {
@@ -231,9 +265,27 @@ fn withdrawal(
     }
 }
 
+/// Adds a fault unless a deadline, in seconds since the Unix epoch, lies within [`MAX_DEADLINE`] of `now`.
+fn expires_soon(deadline: U256, now: u64, found: &mut Vec<DeclarationFault>) {
+    let soon = now.saturating_add(MAX_DEADLINE);
+    if deadline <= U256::from(now) || deadline > U256::from(soon) {
+        let declared = format!("expires before {}", when(soon));
+        let until = when(deadline.saturating_to());
+        found.push(DeclarationFault::new(RuleName::Deadline, declared, format!("{until}, now is {}", when(now))));
+    }
+}
+
+/// Policy's slippage and the movement of the price since the tool read it.
+fn drifted(most: BasisPoints) -> BasisPoints {
+    BasisPoints::new(most.get().saturating_add(DRIFT)).unwrap_or(most)
+}
+
 /// Returns the event that the receipts of a change of a position should contain and do not; `None` if it is proven.
 pub fn unproven(proposal: &Proposal, manager: Option<Address>, logs: &[&Log]) -> Option<&'static str> {
     let plan = plan(proposal, manager)?;
+    if let Some(deposit) = plan.deposit() {
+        return deposit::unproven(&plan, deposit, proposal.account, manager, logs);
+    }
     let own = || logs.iter().filter(|log| Some(log.address) == manager);
     let withdrawn = |token_id: U256, part: Withdrawal| {
         own().filter_map(|log| Manager::DecreaseLiquidity::decode_log(log).ok()).any(|event| {

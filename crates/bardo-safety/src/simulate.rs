@@ -116,6 +116,8 @@ pub struct JudgeContext {
     pub registries: Registries,
     /// Position manager in the address book.
     pub position_manager: Option<Address>,
+    /// Pool that a deposit into a liquidity position goes to, by its tokens and fee.
+    pub deposit_pool: Option<Address>,
     /// Shifts of the account's balances by paper actions; empty for a real action.
     pub shifts: Vec<BalanceDelta>,
 }

@@ -137,8 +137,24 @@ pub struct ChainSnapshot {
     pub pools: Vec<PoolRow>,
     /// Balances of the wallet.
     pub balances: Vec<BalanceRow>,
+    /// Liquidity positions of the wallet that hold something.
+    #[serde(default)]
+    pub positions: Vec<PositionRow>,
     /// Activity in `blocks`, oldest first.
     pub activity: Vec<ActivityRow>,
+}
+
+/// Liquidity position of the wallet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PositionRow {
+    /// Version and number of the position, such as `V3 #42`.
+    pub name: SafeText,
+    /// Tokens of its pool, such as `WETH/USDC`.
+    pub pair: SafeText,
+    /// Fee of its pool in hundredths of a basis point.
+    pub fee_pips: u32,
+    /// Exit value at the feeds' prices, with the fees owed, in dollars; `None` without a price of each token.
+    pub value: Option<Usd>,
 }
 
 /// Block of a chain.

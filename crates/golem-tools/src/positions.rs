@@ -14,7 +14,9 @@ use crate::shared::per_whole;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::token::{self, TokenInfo};
-use golem_protocols::uniswap::positions::{PositionContracts, PositionId, PositionKey, PositionState};
+use golem_protocols::uniswap::positions::{
+    PositionContracts, PositionId, PositionKey, PositionState, PricedToken, UnreadableSource,
+};
 use golem_protocols::uniswap::ratio::Ratio;
 use golem_protocols::uniswap::v3::math::MathError;
 use golem_protocols::uniswap::v3::position::price_of;
@@ -254,6 +256,101 @@ impl Described {
             owed_usd: self.value(key, owed).map(|usd| usd.to_string()),
         })
     }
+}
+
+/// Liquidity position as a part of an account's holdings.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct HeldPosition {
+    /// Name of the chain.
+    chain: String,
+    /// Identity of the position: the number of its token.
+    position_id: String,
+    /// Symbol of the pool's first token, as listed; otherwise its address.
+    token0: String,
+    /// Symbol of the pool's second token, as listed; otherwise its address.
+    token1: String,
+    /// Fee in hundredths of a basis point.
+    fee_tier: u32,
+    /// Amounts at the price of both tokens' feeds, with what is owed; absent without both prices.
+    amounts: Option<AmountPair>,
+    /// Value of `amounts` in dollars; absent without both prices.
+    value_usd: Option<String>,
+    /// Reason why it has no value; absent otherwise.
+    no_value: Option<String>,
+    #[serde(skip)]
+    value: Option<Usd>,
+}
+
+impl HeldPosition {
+    /// Value in dollars; `None` without both prices.
+    pub(crate) fn value(&self) -> Option<Usd> {
+        self.value
+    }
+}
+
+/// Positions of an account at a block that hold something, with their exit values, and the number of those that were not
+/// read. A position with an unlisted token has no value: anybody can give an account one in tokens of their own making.
+///
+/// # Errors
+/// `CHAIN_INCONSISTENT` if they cannot be read in full, or the provider's error.
+pub(crate) async fn held_positions(
+    chain: &ConnectedChain,
+    account: Address,
+    block: u64,
+) -> Result<(Vec<HeldPosition>, u64), ToolError> {
+    let network = chain.network();
+    // Where there are no contracts, there are no positions.
+    let Ok(contracts) = PositionContracts::of(network) else { return Ok((Vec::new(), 0)) };
+    let block = BlockId::number(block);
+    let read = chain.positions().read(contracts, chain.client.agreed(), account, block).await;
+    let read = read.map_err(|error| match error {
+        UnreadableSource::Chain(error) => error.into(),
+        UnreadableSource::Unreadable(error) => {
+            ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network}: {error}"))
+        }
+    })?;
+    let held: Vec<&PositionState> =
+        read.states.iter().filter(|state| state.liquidity > 0 || state.owed != [0, 0]).collect();
+    let listed = network.book.tokens();
+    let known = |address: Address| listed.iter().find(|token| token.address == address);
+    let tokens: BTreeSet<Address> = held.iter().flat_map(|state| [state.key.token0, state.key.token1]).collect();
+    let tokens: Vec<Address> = tokens.into_iter().filter(|token| known(*token).is_some()).collect();
+    let reports = chain.prices.prices(&tokens).await;
+    let prices = tokens.into_iter().zip(reports);
+    let prices: BTreeMap<Address, Usd> =
+        prices.filter_map(|(token, report)| Some((token, report.price.as_ref()?.usd))).collect();
+    let priced = |address: Address| {
+        Some(PricedToken { usd: *prices.get(&address)?, decimals: known(address)?.decimals })
+    };
+    let row = |state: &&PositionState| {
+        let key = &state.key;
+        let symbol = |address: Address| known(address).map_or_else(|| address.to_string(), |one| one.symbol.clone());
+        let pair = priced(key.token0).zip(priced(key.token1)).map(|(first, second)| [first, second]);
+        let counted = pair.and_then(|pair| {
+            let [raw0, raw1] = state.fair_amounts(pair)?;
+            let whole = |raw, token: PricedToken| Some(TokenAmount::new(raw, token.decimals).ok()?.to_string());
+            let amounts = AmountPair { amount0: whole(raw0, pair[0])?, amount1: whole(raw1, pair[1])? };
+            Some((amounts, state.exit_value(pair)?))
+        });
+        let (amounts, value) = counted.unzip();
+        let without = [key.token0, key.token1].into_iter().find(|token| priced(*token).is_none());
+        let no_value = without.map(|token| match known(token) {
+            Some(token) => format!("{} has no price", token.symbol),
+            None => format!("{token} is not a listed token"),
+        });
+        HeldPosition {
+            chain: network.name.clone(),
+            position_id: key.id.to_string(),
+            token0: symbol(key.token0),
+            token1: symbol(key.token1),
+            fee_tier: key.fee,
+            amounts,
+            value_usd: value.map(|usd: Usd| usd.to_string()),
+            no_value,
+            value,
+        }
+    };
+    Ok((held.iter().map(row).collect(), read.unread))
 }
 
 /// Error for figures of an endpoint that no pool can have.

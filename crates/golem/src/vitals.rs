@@ -3,6 +3,9 @@
 //! Holdings are valued only by price feeds. If one holding has no live feed, the total is unknown, and no drawdown
 //! changes the phase.
 //!
+//! V3 liquidity positions count at their exit value: the amounts at the price of both tokens' feeds, whatever the pool's
+//! price is ([`golem_protocols::uniswap::positions`], `exit_value`), and what they are owed.
+//!
 //! Tokens on a bridge count while the settler that locked them still holds them and they are not delivered. Each
 //! chain's balances and settler states are read in one call, so that nothing is counted twice, whatever the order of
 //! the chains' answers. The input of an open auction is still in the wallet.
@@ -22,11 +25,14 @@ use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use bardo_safety::typed::TypedMessage;
-use golem_chain::multicall::CallBatch;
+use golem_chain::multicall::{BatchResults, CallBatch};
 use golem_chain::network::KnownContract;
 use golem_chain::price::PriceOrigin;
 use golem_chain::token::TokenId;
 use golem_protocols::intents::CrossChainIntent;
+use golem_protocols::uniswap::positions::{
+    AccountPositions, PositionAnswer, PositionContracts, PositionKeys, PositionState, PricedToken, UnreadablePositions,
+};
 use golem_tools::engine::{ConnectedChain, ToolEnvironment};
 
 #[cfg(test)]
@@ -248,7 +254,7 @@ fn bridges(world: &ToolEnvironment, account: Address) -> Option<Vec<(B256, Cross
 /// Holdings on one chain, valued by feeds. A value is `None` if a holding has no live feed.
 #[derive(Debug)]
 struct ChainValue {
-    /// Value in the wallet, in dollars.
+    /// Value in the wallet and in liquidity positions, in dollars.
     value: Option<Usd>,
     /// Native tokens in the wallet, in wei.
     coin: U256,
@@ -270,26 +276,26 @@ async fn held(
     let network = chain.network();
     let multicall = chain.contract(KnownContract::Multicall3)?;
     let wrapped = chain.contract(KnownContract::WrappedNative)?;
-    let mut calls = CallBatch::default();
-    let coin = calls.push(multicall, &IMulticall3::getEthBalanceCall { addr: account });
-    let listed: Vec<_> = network
-        .book
-        .tokens()
-        .iter()
-        .map(|token| {
-            (token.address, token.decimals, calls.push(token.address, &Erc20::balanceOfCall { owner: account }))
-        })
-        .collect();
     let leaving = bridges.iter().filter(|(_, intent)| intent.origin_chain_id == network.chain_id);
-    let leaving: Vec<_> = leaving
-        .map(|(id, intent)| (*id, calls.push(intent.origin_settler, &OriginSettler::depositsCall { orderId: *id })))
-        .collect();
     let settler = network.book.contract(KnownContract::DestinationSettler);
     let arriving = bridges.iter().filter(|(_, intent)| intent.data.destinationChainId == U256::from(network.chain_id));
-    let arriving: Vec<_> = arriving
-        .filter_map(|(id, _)| Some((*id, calls.push(settler?, &DestinationSettler::filledForCall { orderId: *id }))))
-        .collect();
-    let answers = chain.ask(calls).await?;
+    let push = |calls: &mut CallBatch| {
+        let coin = calls.push(multicall, &IMulticall3::getEthBalanceCall { addr: account });
+        let balance = Erc20::balanceOfCall { owner: account };
+        let tokens = network.book.tokens().iter();
+        let listed: Vec<_> =
+            tokens.map(|token| (token.address, token.decimals, calls.push(token.address, &balance))).collect();
+        let deposits = |id| OriginSettler::depositsCall { orderId: id };
+        let leaving: Vec<_> = leaving
+            .clone()
+            .map(|(id, intent)| (*id, calls.push(intent.origin_settler, &deposits(*id))))
+            .collect();
+        let filled = |id| DestinationSettler::filledForCall { orderId: id };
+        let arriving: Vec<_> =
+            arriving.clone().filter_map(|(id, _)| Some((*id, calls.push(settler?, &filled(*id))))).collect();
+        (coin, listed, leaving, arriving)
+    };
+    let ((coin, listed, leaving, arriving), answers, positions) = with_positions(chain, account, push).await?;
     let silent =
         |what: &str| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not report {what}"));
     let coin = coin.take(&answers).ok_or_else(|| silent("balances"))?;
@@ -327,19 +333,83 @@ async fn held(
         }
     }
     holdings.retain(|(_, _, amount, _)| !amount.is_zero());
-    let tokens: Vec<Address> = holdings.iter().map(|(token, ..)| *token).collect();
+    let counted = counted_positions(chain, &positions);
+    let of_positions = counted.iter().flat_map(|(_, tokens)| tokens.map(|(token, _)| token));
+    let tokens: BTreeSet<Address> = holdings.iter().map(|(token, ..)| *token).chain(of_positions).collect();
+    let tokens: Vec<Address> = tokens.into_iter().collect();
     let reports = chain.prices.prices(&tokens).await;
-    let mut value = Some(Usd::ZERO);
-    for ((_, decimals, amount, bridge), report) in holdings.iter().zip(reports) {
-        let price = report.price.filter(|price| matches!(price.source, PriceOrigin::Feed { .. }));
-        let worth = price.zip(TokenAmount::new(*amount, *decimals).ok());
-        let worth = worth.and_then(|(price, amount)| Usd::value_of(amount, price.usd, Rounding::Down).ok());
+    let feeds = tokens.into_iter().zip(reports).filter_map(|(token, report)| {
+        let price = report.price.filter(|price| matches!(price.source, PriceOrigin::Feed { .. }))?;
+        Some((token, price.usd))
+    });
+    let feeds: BTreeMap<Address, Usd> = feeds.collect();
+    let mut value = in_positions(&counted, &feeds);
+    for (token, decimals, amount, bridge) in &holdings {
+        let price = feeds.get(token).copied().zip(TokenAmount::new(*amount, *decimals).ok());
+        let worth = price.and_then(|(price, amount)| Usd::value_of(amount, price, Rounding::Down).ok());
         match bridge {
             Some(id) => locked.push((*id, worth)),
             None => value = value.zip(worth).and_then(|(sum, worth)| sum.checked_add(worth).ok()),
         }
     }
     Ok(ChainValue { value, coin, locked, delivered })
+}
+
+/// Sends a batch that `push` fills together with the questions for the account's liquidity positions, until all of them
+/// are read in the batch. Nothing is counted twice then, or missing, whatever moved between wallet and position.
+async fn with_positions<T>(
+    chain: &ConnectedChain,
+    account: Address,
+    push: impl Fn(&mut CallBatch) -> T,
+) -> Result<(T, BatchResults, AccountPositions), ToolError> {
+    let Ok(contracts) = PositionContracts::of(chain.network()) else {
+        let mut calls = CallBatch::default();
+        let pushed = push(&mut calls);
+        return Ok((pushed, chain.ask(calls).await?, AccountPositions::default()));
+    };
+    let inconsistent = |error: &dyn std::fmt::Display| {
+        ToolError::new(ErrorCode::ChainInconsistent, format_args!("{}: {error}", chain.network()))
+    };
+    let mut question = chain.positions().question(contracts, account);
+    for _ in 0..PositionKeys::most_rounds() {
+        let mut calls = CallBatch::default();
+        let (pushed, asked) = (push(&mut calls), question.push(&mut calls));
+        let answers = chain.ask(calls).await?;
+        match asked.take(chain.positions(), &answers).map_err(|error| inconsistent(&error))? {
+            PositionAnswer::Whole(positions) => return Ok((pushed, answers, positions)),
+            PositionAnswer::Unknown { expected, ids } => {
+                let (provider, block) = chain.client.newest().await?;
+                let resolved = question.resolve(provider, (expected, ids), block).await;
+                resolved.map_err(|error| inconsistent(&error))?;
+            }
+        }
+    }
+    Err(inconsistent(&UnreadablePositions))
+}
+
+/// Position with its tokens and their decimals.
+type CountedPosition<'a> = (&'a PositionState, [(Address, u8); 2]);
+
+/// Positions that hold something, of listed tokens only: anybody can give the account a position in tokens of their own
+/// making.
+fn counted_positions<'a>(chain: &ConnectedChain, positions: &'a AccountPositions) -> Vec<CountedPosition<'a>> {
+    let listed = chain.network().book.tokens();
+    let known = |address: Address| {
+        let token = listed.iter().find(|token| token.address == address)?;
+        Some((address, token.decimals))
+    };
+    let held = positions.states.iter().filter(|state| state.liquidity > 0 || state.owed != [0, 0]);
+    held.filter_map(|state| Some((state, [known(state.key.token0)?, known(state.key.token1)?]))).collect()
+}
+
+/// Value of liquidity positions at the prices of the feeds; `None` if a token has no live feed, as for a token in the
+/// wallet.
+fn in_positions(counted: &[CountedPosition<'_>], feeds: &BTreeMap<Address, Usd>) -> Option<Usd> {
+    counted.iter().try_fold(Usd::ZERO, |sum, (state, tokens)| {
+        let priced = |(token, decimals)| Some(PricedToken { usd: *feeds.get(&token)?, decimals });
+        let [first, second] = *tokens;
+        sum.checked_add(state.exit_value([priced(first)?, priced(second)?])?).ok()
+    })
 }
 
 /// Returns the shortfall of `equity` below `high` in basis points, rounded down; zero above the mark, `None` if the

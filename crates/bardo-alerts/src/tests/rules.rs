@@ -217,7 +217,7 @@ fn snapshot(gas: &str, dollars: u32, breaker: BreakerState) -> SessionNews {
         stop: None,
         keys_revoked: false,
         by_session_key: false,
-        holdings: vec![ChainHoldings { chain: text("ethereum"), chain_id: 1, block: 1, rows: vec![row] }],
+        holdings: vec![ChainHoldings { chain: text("ethereum"), chain_id: 1, block: 1, rows: vec![row], positions: vec![] }],
         equity: Some(Usd::whole(dollars)),
         all_priced: true,
         allowances: AllowancesState::default(),
@@ -281,6 +281,7 @@ fn a_move_of_a_price_is_reported_for_its_token() {
             tokens,
             pools: Vec::new(),
             balances: Vec::new(),
+            positions: Vec::new(),
             activity: Vec::new(),
         })))
     };

@@ -15,7 +15,7 @@ use spent::spent_rows;
 use super::filter::Filter;
 use super::screen_dialog::{DialogOption, DialogOutcome, ScreenDialog, ScreenDialogView, column};
 use super::{ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
-use crate::format::{amount, dollars, grouped, short_address, whole_percents};
+use crate::format::{amount, dollars, fee, grouped, short_address, whole_percents};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
 use crate::state::trades;
@@ -26,6 +26,7 @@ use crate::widgets::figure::left;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use bardo_base::text::{SafeText, width};
 use bardo_base::units::{TokenAmount, Usd};
+use bardo_session::market::PositionRow;
 use bardo_session::handle::{
     AllowanceState, AllowancesState, SessionCommand, SessionSnapshot, SilentToken, WatchedHoldings,
 };
@@ -176,7 +177,12 @@ impl Portfolio {
                 {
                     continue;
                 }
-                HoldingRow::Token(..) | HoldingRow::WatchedToken(..) => {}
+                HoldingRow::Position(position)
+                    if !self.filter.lets(&format!("{chain} {} {}", position.name, position.pair)) =>
+                {
+                    continue;
+                }
+                HoldingRow::Token(..) | HoldingRow::Position(_) | HoldingRow::WatchedToken(..) => {}
             }
             kept.push(row);
         }
@@ -286,6 +292,7 @@ fn draw_silent(painter: &mut Painter<'_>, area: Rect, silent: &[SilentToken]) ->
 enum HoldingRow<'s> {
     Chain(&'s SafeText, u64, Option<Usd>),
     Token(&'s SafeText, TokenAmount, Option<Usd>),
+    Position(&'s PositionRow),
     /// Watch-only account on a chain: its holdings follow, and count in no total.
     Watched(&'s WatchedHoldings),
     WatchedToken(&'s SafeText, TokenAmount, Option<Usd>),
@@ -295,7 +302,7 @@ impl HoldingRow<'_> {
     fn is_heading(&self) -> bool {
         match self {
             Self::Chain(..) | Self::Watched(_) => true,
-            Self::Token(..) | Self::WatchedToken(..) => false,
+            Self::Token(..) | Self::Position(_) | Self::WatchedToken(..) => false,
         }
     }
 }
@@ -303,10 +310,11 @@ impl HoldingRow<'_> {
 fn holding_rows(snapshot: &SessionSnapshot) -> Vec<HoldingRow<'_>> {
     let mut all = Vec::new();
     for chain in &snapshot.holdings {
-        let mut priced = chain.rows.iter().filter_map(|row| row.value);
+        let mut priced = chain.values().flatten();
         let total = priced.try_fold(Usd::ZERO, |sum, value| sum.checked_add(value).ok());
         all.push(HoldingRow::Chain(&chain.chain, chain.block, total));
         all.extend(chain.rows.iter().map(|row| HoldingRow::Token(&row.symbol, row.amount, row.value)));
+        all.extend(chain.positions.iter().map(HoldingRow::Position));
     }
     for watched in &snapshot.watched {
         all.push(HoldingRow::Watched(watched));
@@ -316,12 +324,18 @@ fn holding_rows(snapshot: &SessionSnapshot) -> Vec<HoldingRow<'_>> {
     all
 }
 
+/// Value of a row, or that it has no price.
+fn worth_of(value: Option<Usd>) -> (String, Role) {
+    value.map_or_else(|| ("no price".to_owned(), Role::StateCare), |value| (dollars(value), Role::Text))
+}
+
 /// Share of each row in the total, as whole percents; empty for chain headings.
 fn shares(held: &[HoldingRow<'_>], whole: Option<Usd>) -> Vec<String> {
     use bardo_base::units::Rounding::Down;
     let scaled = |value: Option<Usd>| value?.scaled(4, Down);
     let worths = held.iter().map(|row| match row {
         HoldingRow::Token(.., value) => scaled(*value),
+        HoldingRow::Position(position) => scaled(position.value),
         HoldingRow::Chain(..) | HoldingRow::Watched(_) | HoldingRow::WatchedToken(..) => None,
     });
     let percents = whole_percents(&worths.collect::<Vec<_>>(), scaled(whole).unwrap_or(0));
@@ -477,13 +491,20 @@ impl Widget for HoldingsPanel<'_> {
                     ];
                     painter.row(place, &cut(&left, usize::from(inner.width)), &[]);
                 }
+                HoldingRow::Position(position) => {
+                    let cells = vec![
+                        (position.name.to_string(), Role::Text),
+                        (format!("{} {}", position.pair, fee(position.fee_pips)), Role::TextStrong),
+                        worth_of(position.value),
+                        (part, Role::TextDim),
+                    ];
+                    tokens.push((at, cells));
+                }
                 HoldingRow::Token(symbol, held, value) | HoldingRow::WatchedToken(symbol, held, value) => {
-                    let worth =
-                        value.map_or(("no price".to_owned(), Role::StateCare), |value| (dollars(value), Role::Text));
                     let cells = vec![
                         (symbol.to_string(), Role::Text),
                         (amount(*held, 6), Role::TextStrong),
-                        worth,
+                        worth_of(*value),
                         (part, Role::TextDim),
                     ];
                     tokens.push((at, cells));

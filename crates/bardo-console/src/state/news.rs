@@ -193,6 +193,7 @@ impl State {
             tokens,
             pools,
             balances,
+            positions: Vec::new(),
             activity,
         })));
     }

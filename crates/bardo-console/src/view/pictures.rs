@@ -125,6 +125,7 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
             held("WETH", amount(4_250_000_000_000_000_000, 18), "14503.34"),
             held("USDC", amount(6_120_000_000, 6), "6120"),
         ],
+        positions: vec![],
     }];
     news(&mut state, SessionNews::Snapshot(Arc::new(SessionSnapshot { holdings, ..snapshot() })));
     for at in 0..170 {

@@ -60,6 +60,7 @@ pub(super) fn running(width: u16, height: u16, words: &SafeText) -> State {
         tokens: vec![],
         pools: vec![],
         balances: vec![],
+        positions: vec![],
         activity: vec![],
     };
     news(&mut state, SessionNews::Market(MarketUpdate::Chain(Box::new(snapshot))));
@@ -454,7 +455,7 @@ fn at_own_time(now: u64, event: u64, block: u64) -> State {
         transactions: 1,
     }];
     let (tokens, pools, balances, activity) = (vec![], vec![], vec![], vec![]);
-    let snapshot = ChainSnapshot { chain: 0, blocks, tokens, pools, balances, activity };
+    let snapshot = ChainSnapshot { chain: 0, blocks, tokens, pools, balances, positions: vec![], activity };
     news(&mut state, SessionNews::Market(MarketUpdate::Chain(Box::new(snapshot))));
     state
 }

@@ -232,6 +232,8 @@ async fn holdings_on(reader: &SnapshotReader, account: Address) -> Result<ChainH
         chain_id: network.chain_id,
         block: block.number,
         rows: held.filter_map(row).collect(),
+        // Liquidity positions of other accounts are not read.
+        positions: Vec::new(),
     })
 }
 

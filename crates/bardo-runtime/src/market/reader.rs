@@ -24,9 +24,12 @@ use bardo_abi::uniswap_v3::UniswapV3Pool;
 use bardo_base::clock::SystemClock;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use bardo_session::market::{BalanceRow, BlockRow, ChainSnapshot, FeedPrice, PoolRow, PoolVersion, TokenRow};
+use bardo_session::market::{
+    BalanceRow, BlockRow, ChainSnapshot, FeedPrice, PoolRow, PoolVersion, PositionRow, TokenRow,
+};
 use golem_chain::network::{BookToken, KnownContract, Network};
 use golem_chain::price::{FeedPrices, PriceSource, feed_specs};
+use golem_protocols::uniswap::positions::{PositionContracts, PositionKeys, PositionState, PricedToken};
 use golem_tools::engine::PaperMode;
 
 /// Maximum number of blocks per reading, for the first reading and after a long pause.
@@ -91,6 +94,8 @@ pub struct ChainReader {
     known: BTreeMap<u64, B256>,
     /// Paper mode: while it is on, the wallet's balances are the paper balances.
     paper: Option<PaperMode>,
+    /// Pools and ranges of the wallet's liquidity positions.
+    positions: PositionKeys,
 }
 
 impl ChainReader {
@@ -124,7 +129,8 @@ impl ChainReader {
         let prices =
             FeedPrices::new(provider.clone(), multicall, feed_specs(&network), None, None, Arc::new(SystemClock));
         let (pools, known) = (known, BTreeMap::new());
-        Ok(Self { chain, provider, multicall, wallet, network, pools, prices, known, paper: None })
+        let (paper, positions) = (None, PositionKeys::default());
+        Ok(Self { chain, provider, multicall, wallet, network, pools, prices, known, paper, positions })
     }
 
     /// Shows the paper balances of the wallet while paper mode is on.
@@ -172,7 +178,8 @@ impl ChainReader {
             };
             tokens.push(TokenRow { symbol: symbol(token), address: token.address, price });
         }
-        let (pools, balances) = self.state_at(head, &prices).await?;
+        let ((pools, balances), positions) =
+            futures::try_join!(self.state_at(head, &prices), async { Ok(self.positions_at(head, &prices).await) })?;
         for block in &fresh {
             self.known.insert(block.header.number(), block.header.hash);
         }
@@ -180,7 +187,7 @@ impl ChainReader {
             self.known.pop_first();
         }
         let blocks = fresh.iter().map(row_of).collect();
-        Ok(ChainSnapshot { chain: self.chain, blocks, tokens, pools, balances, activity })
+        Ok(ChainSnapshot { chain: self.chain, blocks, tokens, pools, balances, positions, activity })
     }
 
     /// Walks from `head` back to a block whose parent is known; returns the oldest first.
@@ -256,6 +263,50 @@ impl ChainReader {
             }
         }
         Ok((pools, balances))
+    }
+
+    /// Reads the wallet's liquidity positions at a block. What cannot be read is a row without a value, so that the total
+    /// is seen to lack it.
+    async fn positions_at(&self, block: u64, prices: &BTreeMap<Address, Usd>) -> Vec<PositionRow> {
+        let Ok(contracts) = PositionContracts::of(&self.network) else { return Vec::new() };
+        let block = BlockId::number(block);
+        let without_value = |name: &str, pair: &str| PositionRow {
+            name: SafeText::clean(name, 24),
+            pair: SafeText::clean(pair, 24),
+            fee_pips: 0,
+            value: None,
+        };
+        let read = match self.positions.read(contracts, &self.provider, self.wallet, block).await {
+            Ok(read) => read,
+            Err(error) => {
+                tracing::debug!(%error, "the wallet's liquidity positions cannot be read");
+                return vec![without_value("V3", "not readable")];
+            }
+        };
+        let held = read.states.iter().filter(|state| state.liquidity > 0 || state.owed != [0, 0]);
+        let mut rows: Vec<PositionRow> = held.map(|state| position_row(state, &self.network, prices)).collect();
+        if read.unread > 0 {
+            rows.push(without_value("V3", &format!("{} more, not read", read.unread)));
+        }
+        rows
+    }
+}
+
+/// Row of a position, at the feeds' prices. One with an unlisted token has no value: anybody can give the wallet one.
+fn position_row(state: &PositionState, network: &Network, prices: &BTreeMap<Address, Usd>) -> PositionRow {
+    let tokens = network.book.tokens();
+    let token = |address: Address| tokens.iter().find(|token| token.address == address);
+    let priced = |address: Address| {
+        Some(PricedToken { usd: *prices.get(&address)?, decimals: token(address)?.decimals })
+    };
+    let key = &state.key;
+    let pair = priced(key.token0).zip(priced(key.token1));
+    let name = |address: Address| token(address).map_or("unlisted", |token| token.symbol.as_str());
+    PositionRow {
+        name: SafeText::clean(&format!("{} #{}", key.id.version(), key.id), 24),
+        pair: SafeText::clean(&format!("{}/{}", name(key.token0), name(key.token1)), 24),
+        fee_pips: key.fee,
+        value: pair.and_then(|(first, second)| state.exit_value([first, second])),
     }
 }
 

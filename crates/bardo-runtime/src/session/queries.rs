@@ -173,8 +173,8 @@ impl SessionState {
         }
         self.links.watched.send_if_modified(|known| {
             let plain = |one: &WatchedHoldings| {
-                let ChainHoldings { chain_id, rows, .. } = &one.holdings;
-                (one.name.clone(), one.address, *chain_id, rows.clone())
+                let ChainHoldings { chain_id, rows, positions, .. } = &one.holdings;
+                (one.name.clone(), one.address, *chain_id, rows.clone(), positions.clone())
             };
             // A new block alone makes no snapshot: each carries the whole history of the results.
             let changed = !known.iter().map(plain).eq(all.iter().map(plain));
@@ -437,17 +437,16 @@ pub(super) fn breaker(breaker: FailureBreaker) -> BreakerState {
 
 /// Worth of everything held on a chain; `None` where a holding has no price.
 fn all_worth(held: &ChainHoldings) -> Option<Usd> {
-    let rows = held.rows.iter().filter(|row| !row.amount.raw().is_zero());
-    rows.map(|row| row.value).try_fold(Usd::ZERO, |sum, value| sum.checked_add(value?).ok())
+    held.values().try_fold(Usd::ZERO, |sum, value| sum.checked_add(value?).ok())
 }
 
 /// Everything priced, together, and whether everything held has a price.
 fn worth(holdings: &[ChainHoldings]) -> (Option<Usd>, bool) {
-    let rows = || holdings.iter().flat_map(|chain| &chain.rows);
-    let all_priced = rows().all(|row| row.value.is_some() || row.amount.raw().is_zero());
+    let values = || holdings.iter().flat_map(ChainHoldings::values);
+    let all_priced = values().all(|value| value.is_some());
     if holdings.is_empty() {
         return (None, all_priced);
     }
-    let sum = rows().filter_map(|row| row.value).try_fold(Usd::ZERO, |sum, value| sum.checked_add(value).ok());
+    let sum = values().flatten().try_fold(Usd::ZERO, |sum, value| sum.checked_add(value).ok());
     (sum, all_priced)
 }

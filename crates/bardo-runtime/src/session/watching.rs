@@ -396,6 +396,7 @@ impl SessionState {
             chain_id: network.chain_id,
             block,
             rows: rows.collect(),
+            positions: snapshot.positions.clone(),
         };
         self.links.holdings.send_modify(|all| match all.iter_mut().find(|one| one.chain_id == held.chain_id) {
             Some(known) => *known = held,

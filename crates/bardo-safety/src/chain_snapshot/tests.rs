@@ -81,12 +81,12 @@ fn without_a_feed_the_median_of_pools_is_the_price_and_no_equity() {
     let amount = U256::from(10).pow(U256::from(18));
     let held = BTreeMap::from([(token.id, (token, amount))]);
     let spreads = |one: PriceSpread| PriceSpreads { of: BTreeMap::from([(TOKEN, Ok(one))]), wrapped: None };
-    let by_pools = portfolio(&held, &spreads(two)).unwrap();
+    let by_pools = portfolio(&held, &AccountPositions::default(), &spreads(two)).unwrap();
     assert_eq!((by_pools.equity, by_pools.by_pools), (Usd::ZERO, usd("100")));
     // With a feed, no pool moves the equity.
     let bent = vec![pool("50", Some("50")), pool("51", Some("51"))];
     let fed = spread(&report(Ok("100")), &pools(bent), false).unwrap();
-    let fed = portfolio(&held, &spreads(fed)).unwrap();
+    let fed = portfolio(&held, &AccountPositions::default(), &spreads(fed)).unwrap();
     assert_eq!((fed.equity, fed.by_pools), (usd("100"), Usd::ZERO));
 }
 

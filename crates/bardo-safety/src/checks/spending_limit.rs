@@ -5,7 +5,7 @@ use super::policy_context::PolicyContext;
 use crate::check_inputs::CheckInputs;
 use crate::ledger::{CapPeriod, MicroUsd};
 use crate::policy::MaxUsd;
-use crate::proposal::{AllowanceBound, AllowanceKind};
+use crate::proposal::{AllowanceBound, AllowanceKind, ProposalIntent};
 use crate::signing_payload::SigningPayload;
 use crate::typed::TypedMessage;
 use crate::value::{ActionValues, UnknownValue, is_unlimited};
@@ -112,13 +112,12 @@ fn position(
     if !(adds || values.exposed > Usd::ZERO) || inputs.only_revokes() {
         return;
     }
+    in_a_position(payload, inputs, values, rules.max_position_size_usd, violations);
     let given = values.outflows.iter().try_fold(values.exposed, |sum, one| sum.checked_add(one.usd));
     for inflow in payload.proposal().inflows.iter().filter(|inflow| inflow.recipient == payload.account()) {
-        let held = inputs.portfolio.as_ref().map(|portfolio| {
-            portfolio.holdings.iter().find(|one| one.token.id == inflow.token.id).map_or(Usd::ZERO, |one| one.highest)
-        });
+        let held = held(inputs, inflow.token.id);
         let coming = coming(context, payload.proposal().chain_id, inflow.token.id);
-        let after = held.ok().zip(given.ok()).zip(coming);
+        let after = held.zip(given.ok()).zip(coming);
         let after = after.and_then(|((held, given), coming)| held.checked_add(given).ok()?.checked_add(coming).ok());
         let unfed = MaxUsd(rules.max_unfed_usd.0.filter(|_| values.is_unfed(inflow.token.id)));
         for (rule, most) in
@@ -139,6 +138,48 @@ fn position(
             }
         }
     }
+}
+
+/// Checks a deposit into a liquidity position: trades can turn all of it into either of its tokens, so for each the other
+/// one's amount counts as held in it as well.
+fn in_a_position(
+    payload: &SigningPayload,
+    inputs: &CheckInputs,
+    values: &ActionValues,
+    most: MaxUsd,
+    violations: &mut Vec<Violation>,
+) {
+    let proposal = payload.proposal();
+    if proposal.intent != ProposalIntent::Liquidity {
+        return;
+    }
+    let Some(limit) = most.0 else { return };
+    for flow in &proposal.outflows {
+        let others = values.outflows.iter().filter(|one| one.token.id != flow.token.id);
+        let after = others.map(|one| one.usd).try_fold(held(inputs, flow.token.id), |sum, usd| {
+            sum.map(|sum| sum.checked_add(usd)).transpose()
+        });
+        match after.ok().flatten() {
+            Some(after) => {
+                let what = format!("of {} if the position turns into it", flow.token.symbol);
+                above(most, after, RuleName::MaxPositionSizeUsd, &what, violations);
+            }
+            None => violations.push(Violation::new(
+                RuleName::MaxPositionSizeUsd,
+                dollars(limit),
+                format_args!("the holdings of {} are unknown", flow.token.symbol),
+                "the same when they are known",
+            )),
+        }
+    }
+}
+
+/// Returns the dollars of a token in the wallet and in liquidity positions, at the highest price; `None` if they are not
+/// known.
+fn held(inputs: &CheckInputs, token: TokenId) -> Option<Usd> {
+    let portfolio = inputs.portfolio.as_ref().ok()?;
+    let in_wallet = portfolio.holdings.iter().find(|one| one.token.id == token).map_or(Usd::ZERO, |one| one.highest);
+    in_wallet.checked_add(portfolio.in_positions.get(&token).copied().unwrap_or_default()).ok()
 }
 
 /// Returns the dollars given for the output of open orders in a token; `None` if the ledger cannot be read.
@@ -268,7 +309,6 @@ mod tests {
     use super::*;
     use crate::ledger::LedgerUsage;
     use crate::policy::parse;
-    use crate::proposal::ProposalIntent;
     use crate::sample;
     use crate::simulate::{SimulatedEffects, TokenMove};
     use bardo_base::model::Phase;

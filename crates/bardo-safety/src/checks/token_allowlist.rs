@@ -43,7 +43,15 @@ const FUNCTIONS: &[(KnownContract, &[&str])] = &[
     ),
     (KnownContract::OriginSettler, &["refund(bytes32)"]),
     // Allowed only with the liquidity intent, and as a whole in the closed forms that `position_calls` decodes.
-    (KnownContract::V3PositionManager, &["multicall(bytes[])", "collect((uint256,address,uint128,uint128))"]),
+    (
+        KnownContract::V3PositionManager,
+        &[
+            "multicall(bytes[])",
+            "collect((uint256,address,uint128,uint128))",
+            "mint((address,address,uint24,int24,int24,uint256,uint256,uint256,uint256,address,uint256))",
+            "increaseLiquidity((uint256,uint256,uint256,uint256,uint256,uint256))",
+        ],
+    ),
     // Allowed only with the PolicyCage intent, which `calldata` requires and no tool has.
     (
         KnownContract::PolicyCage,

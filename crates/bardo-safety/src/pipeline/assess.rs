@@ -13,11 +13,12 @@ use super::{Pipeline, PipelineRefusal};
 use crate::calldata;
 use crate::chain_snapshot::{SnapshotReader, portfolio};
 use crate::check_inputs::CheckInputs;
+use crate::checks::slippage::SlippageLimits;
 use crate::checks::{clocks, policy_cage, slippage};
 use crate::orders::record;
 use crate::parties::{ActionParty, PartyRole};
-use crate::position_calls;
-use crate::proposal::ProposalIntent;
+use crate::position_calls::{self, DepositGround};
+use crate::proposal::{LegPurpose, Proposal, ProposalIntent};
 use crate::registry_calls;
 use crate::signing_payload::SigningPayload;
 use crate::simulate::{self, DeclarationFault, JudgeContext, SimulatedEffects};
@@ -31,6 +32,7 @@ use bardo_base::units::{Rounding, Usd};
 use golem_chain::fork::{BalanceDelta, Fork, NextBlock};
 use golem_chain::network::KnownContract;
 use golem_chain::token::{TokenId, TokenInfo};
+use golem_protocols::uniswap::v3::manager::PositionPlan;
 
 /// Findings about a signing payload on one block.
 #[derive(Debug, Clone)]
@@ -76,6 +78,7 @@ impl Pipeline {
             known_tokens: self.known_tokens(reader, payload)?,
             registries: registry_calls::registries(&reader.network().book),
             position_manager: position_calls::manager(&reader.network().book),
+            deposit_pool: view.deposit_pool(),
             shifts: self.shifts(payload)?,
         };
         let ran = view.run(&fork, payload, &around).instrument(debug_span!("simulate")).await;
@@ -104,9 +107,11 @@ impl Pipeline {
         faults.extend(simulate::order_faults(payload, &reader.network().book, next, view.settling));
         faults.extend(view.hollow.iter().cloned());
         let limits = self.inner.rules.slippage(phase);
-        let (proposal, manager) = (payload.proposal(), around.position_manager);
-        let most = limits.max_slippage;
-        faults.extend(position_calls::faults(proposal, manager, view.position.as_ref(), next, most));
+        let proposal = payload.proposal();
+        // What is left of a plan after its main transaction only revokes, whatever the pool does then.
+        if payload.legs().iter().skip(from).any(|leg| leg.purpose == LegPurpose::Main) {
+            faults.extend(position_faults(proposal, &view, (around.position_manager, next), &limits));
+        }
         let simulated = match ran {
             Ok(simulation) => {
                 let (mut simulated, found) =
@@ -135,7 +140,9 @@ impl Pipeline {
             }
             (reported, _) => reported,
         };
-        let held = balances.as_ref().map_err(UnknownValue::clone).and_then(|held| portfolio(held, &view.spreads));
+        let positions = view.positions.as_ref().map_err(UnknownValue::clone);
+        let held = balances.as_ref().map_err(UnknownValue::clone);
+        let held = held.and_then(|held| portfolio(held, positions?, &view.spreads));
         let (simulation, failed) = match simulated {
             Ok(simulated) => (Some(simulated), None),
             Err(error) => (None, Some(error)),
@@ -212,6 +219,35 @@ impl Pipeline {
             self.emit(payload, EventKind::SafetyCheck(verdict.event()));
         }
     }
+}
+
+/// Returns the faults of a change of a liquidity position against the state on the pinned block. `next` is the time of the
+/// next block, in seconds since the Unix epoch.
+fn position_faults(
+    proposal: &Proposal,
+    view: &ChainView,
+    (manager, next): (Option<Address>, u64),
+    limits: &SlippageLimits,
+) -> Vec<DeclarationFault> {
+    let (position, most) = (view.position.as_ref(), limits.max_slippage);
+    let mut faults = position_calls::faults(proposal, manager, position, next, most);
+    let Some(plan) = position_calls::plan(proposal, manager).filter(|plan| !plan.is_exit()) else { return faults };
+    let place = match plan {
+        PositionPlan::Mint { range, .. } => view.pool.map(|pool| (range, pool.sqrt_price_x96)),
+        PositionPlan::Increase { .. } => position.map(|state| (state.key.range, state.sqrt_price_x96)),
+        PositionPlan::Collect { .. } | PositionPlan::Remove { .. } | PositionPlan::Close { .. } => None,
+    };
+    let prices = position_calls::given_tokens(proposal).and_then(|tokens| view.fed(tokens));
+    let ground = place.map(|(range, sqrt_price_x96)| DepositGround {
+        range,
+        sqrt_price_x96,
+        prices: prices.as_ref(),
+        now: next,
+        max_slippage: most,
+        max_loss: limits.max_loss,
+    });
+    faults.extend(position_calls::deposit_faults(proposal, &plan, ground.as_ref()));
+    faults
 }
 
 /// Adds a rollup's data fee, in wei, to the values.

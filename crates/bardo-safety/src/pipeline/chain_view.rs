@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use alloy::eips::BlockId;
-use alloy::primitives::{B256, U256};
+use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
 
 use super::{Pipeline, PipelineRefusal};
@@ -21,7 +21,10 @@ use golem_chain::evm::BlockContext;
 use golem_chain::fork::{Fork, ForkError, PinnedBlock, Simulation};
 use golem_chain::provider::ProviderError;
 use golem_chain::token::{TokenId, TokenInfo};
-use golem_protocols::uniswap::positions::{PositionContracts, PositionId, PositionState};
+use golem_protocols::uniswap::positions::{
+    AccountPositions, PoolState, PositionContracts, PositionId, PositionState, PricedToken,
+};
+use golem_protocols::uniswap::v3::manager::PositionPlan;
 
 /// Maximum age of reused chain state. It limits how long a wrong endpoint is believed.
 const SERVES: Duration = Duration::from_secs(2);
@@ -45,9 +48,13 @@ pub(super) struct ChainView {
     pub hollow: Vec<DeclarationFault>,
     /// Position that the payload changes; `None` if it changes none, or one that does not exist.
     pub position: Option<PositionState>,
+    /// Pool in which the payload opens a position; `None` if it opens none, or the pool has no price.
+    pub pool: Option<PoolState>,
     pub spreads: PriceSpreads,
     pub data_fee: Result<U256, UnknownValue>,
     pub balances: Result<BTreeMap<TokenId, (TokenInfo, U256)>, UnknownValue>,
+    /// Liquidity positions of the account, which are a part of its holdings.
+    pub positions: Result<AccountPositions, UnknownValue>,
     pub cage: Result<Option<OnchainPolicy>, UnknownValue>,
     /// Chain description that cannot be right, if one was found.
     pub impossible: Option<ImpossibleChain>,
@@ -72,11 +79,28 @@ impl ChainView {
             && matches!(self.arrival, Ok(None))
             && self.data_fee.is_ok()
             && self.balances.is_ok()
+            && self.positions.is_ok()
             && self.cage.is_ok();
         whole
             && self.payload == *payload
             && (self.pinned, self.next, self.from) == (fork.pinned(), fork.next_block(), from)
             && self.at.elapsed() < SERVES
+    }
+
+    /// Pool that a deposit goes to; `None` without one.
+    pub(super) fn deposit_pool(&self) -> Option<Address> {
+        self.pool.map(|pool| pool.pool).or(self.position.map(|position| position.key.pool))
+    }
+
+    /// Prices of two tokens by their feeds; `None` if one has no live feed, or does not answer as a token.
+    pub(super) fn fed(&self, tokens: [Address; 2]) -> Option<[PricedToken; 2]> {
+        let described = self.tokens.as_ref().ok()?;
+        let priced = |address: Address| {
+            let id = TokenId::Erc20(address);
+            Some(PricedToken { usd: self.spreads.get(id).ok()?.feed?, decimals: described.get(&id)?.decimals })
+        };
+        let [first, second] = tokens;
+        Some([priced(first)?, priced(second)?])
     }
 
     /// Simulates the transactions on `fork`, the fork that this state was read on. Returns the earlier result for equal
@@ -132,7 +156,7 @@ impl Pipeline {
             hollow_spenders(reader, payload, block),
             position(reader, payload, block)
         );
-        let (settling, hollow, position) = (settling?, hollow?, position?);
+        let (settling, hollow, (position, pool)) = (settling?, hollow?, position?);
         let nonce = nonce?;
         let impossible = tokens.as_ref().err().and_then(is_impossible);
         let tokens = match tokens {
@@ -143,14 +167,16 @@ impl Pipeline {
         let nothing = BTreeMap::new();
         let described = tokens.as_ref().unwrap_or(&nothing);
         let next = fork.next_block();
-        let (spreads, data_fee, balances, cage) = futures::join!(
+        let (spreads, data_fee, balances, positions, cage) = futures::join!(
             spreads(reader, payload, fork, &tokens),
             reader.data_fee(payload, from, block),
             reader.balances(payload.account(), described, block),
+            reader.positions(payload.account(), block),
             onchain_policy::read(reader, payload.account(), block, next.timestamp)
         );
         let impossible = impossible.or(balances.as_ref().err().and_then(is_impossible));
         let balances = balances.map_err(UnknownValue::from);
+        let positions = positions.map_err(UnknownValue::from);
         let pinned = fork.pinned();
         Ok(ChainView {
             payload: payload.clone(),
@@ -164,9 +190,11 @@ impl Pipeline {
             settling,
             hollow,
             position,
+            pool,
             spreads,
             data_fee,
             balances,
+            positions,
             cage,
             impossible,
             ran: None,
@@ -190,20 +218,29 @@ async fn hollow_spenders(
     Ok(faults)
 }
 
-/// Reads the position that the payload changes, by the answers that the endpoints agree on.
+/// Reads the position that the payload changes, or the pool in which it opens one, by the answers that the endpoints agree
+/// on.
 async fn position(
     reader: &SnapshotReader,
     payload: &SigningPayload,
     block: BlockId,
-) -> Result<Option<PositionState>, PipelineRefusal> {
+) -> Result<(Option<PositionState>, Option<PoolState>), PipelineRefusal> {
     let network = reader.network();
     let plan = position_calls::plan(payload.proposal(), position_calls::manager(&network.book));
-    let Some(token_id) = plan.and_then(|plan| plan.token_id()) else { return Ok(None) };
-    let Ok(contracts) = PositionContracts::of(network) else { return Ok(None) };
+    let (Some(plan), Ok(contracts)) = (plan, PositionContracts::of(network)) else { return Ok((None, None)) };
     let provider = reader.client.agreed();
+    let token_id = match plan {
+        PositionPlan::Mint { token0, token1, fee, .. } => {
+            return Ok((None, contracts.pool_state(provider, [token0, token1], fee, block).await?));
+        }
+        PositionPlan::Collect { token_id }
+        | PositionPlan::Remove { token_id, .. }
+        | PositionPlan::Close { token_id, .. }
+        | PositionPlan::Increase { token_id, .. } => token_id,
+    };
     let keys = contracts.keys(provider, &[PositionId::V3(token_id)], block).await?;
     let keys: Vec<_> = keys.into_iter().flatten().collect();
-    Ok(contracts.states(provider, &keys, block).await?.into_iter().flatten().next())
+    Ok((contracts.states(provider, &keys, block).await?.into_iter().flatten().next(), None))
 }
 
 fn is_impossible(read_error: &SnapshotReadError) -> Option<ImpossibleChain> {

@@ -141,7 +141,7 @@ fn only_the_token_of_a_closed_position_is_given_up_and_to_nobody() {
         assert!(!declares(&proposal(close()), Some(MANAGER), &other), "{other:?}");
     }
     let remove = proposal(PositionPlan::Remove { token_id: id(), part: part() });
-    assert!(!declares(&remove, Some(MANAGER), &burned) && !moves_a_token(&remove, Some(MANAGER)));
+    assert!(!declares(&remove, Some(MANAGER), &burned) && moves_a_token(&remove, Some(MANAGER)).is_none());
     let after =
         |proposal: &Proposal, holder| positions_after(proposal, Some(MANAGER), (MANAGER, holder), U256::from(3));
     assert_eq!(after(&proposal(close()), ME), Some(U256::from(2)));

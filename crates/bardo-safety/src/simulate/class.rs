@@ -69,6 +69,7 @@ pub(super) fn classify(
 /// | a revocation, cancellation or refund by its calldata; by its intent alone | read-only; new position |
 /// | a wrapping of the native token, or its reverse, by its calldata; by its intent alone | read-only; new position |
 /// | a withdrawal from a liquidity position by its calldata: all of it; a part, or its fees | close; decrease |
+/// | a deposit into an own liquidity position by its calldata; a new liquidity position | increase; new position |
 /// | an allowance, a transfer, a change of identity or of PolicyCage rules | new position |
 /// | a risky token for stablecoins or ETH, or ETH for stablecoins, received by the account | close |
 /// | anything for a risky token, or stablecoins for ETH | increase |

@@ -483,12 +483,11 @@ impl Judge<'_> {
             ));
         }
         let manager = self.around.position_manager;
-        if self.includes_main() && position_calls::moves_a_token(proposal, manager) && !is_seen {
-            faults.push(DeclarationFault::new(
-                RuleName::Nft,
-                "the token of the closed position is burned",
-                "it does not move",
-            ));
+        if let Some(declared) = position_calls::moves_a_token(proposal, manager)
+            && self.includes_main()
+            && !is_seen
+        {
+            faults.push(DeclarationFault::new(RuleName::Nft, declared, "it does not move"));
         }
     }
 
@@ -502,6 +501,11 @@ impl Judge<'_> {
     /// Change of a liquidity position that the calldata declares.
     fn position_plan(&self) -> Option<PositionPlan> {
         position_calls::plan(self.payload.proposal(), self.around.position_manager)
+    }
+
+    /// Returns true for a deposit into a position that the account has.
+    fn increases(&self) -> bool {
+        matches!(self.position_plan(), Some(PositionPlan::Increase { .. }))
     }
 
     /// Returns true if the balance of `holder` in `collection` is the number of agents or positions that it has by the
@@ -565,7 +569,10 @@ impl Judge<'_> {
         let given: BTreeSet<TokenId> = proposal.outflows.iter().map(|flow| flow.token.id).collect();
         // The settler holds the tokens until the order is filled; its code is known.
         let settler = self.payload.order().and_then(|order| super::settler(&order.message)).map(|(_, at)| at);
-        for one in paid.iter().filter(|one| !proposal.recipients.contains(one) && Some(**one) != settler) {
+        // A deposit goes to the pool of its tokens and fee, whose address follows from them.
+        let pool = self.around.deposit_pool.filter(|_| self.position_plan().is_some_and(|plan| !plan.is_exit()));
+        let is_known = |one: &Address| proposal.recipients.contains(one) || settler == Some(*one) || pool == Some(*one);
+        for one in paid.iter().filter(|one| !is_known(one)) {
             let gets = given.iter().any(|token| {
                 let gain =
                     self.moved(*token, *one).map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
@@ -605,6 +612,10 @@ impl Judge<'_> {
             ProposalIntent::Bridge if arrives && gained.is_empty() && !more_allowed => ActionClass::Rebalance,
             // The same holding in another form, unit for unit.
             ProposalIntent::Wrap if self.wraps(&lost, &gained) && !more_allowed => ActionClass::ReadOnly,
+            // What leaves goes into a position that the account has.
+            ProposalIntent::Liquidity if self.increases() && gained.is_empty() && !more_allowed => {
+                ActionClass::IncreasePosition
+            }
             ProposalIntent::Swap
             | ProposalIntent::Approve
             | ProposalIntent::Revoke

@@ -11,6 +11,8 @@ use serde_json::Value;
 use super::pnl::PnlState;
 use super::transactions::TransactionsState;
 
+use crate::market::PositionRow;
+
 pub use bardo_base::fabric::{BreakerState, LimitUsage, PolicyState, SpendState, StopLossState};
 use bardo_base::id::GolemId;
 use bardo_base::model::{Phase, StopLevel};
@@ -128,6 +130,17 @@ pub struct ChainHoldings {
     pub block: u64,
     /// Holdings, one per token.
     pub rows: Vec<HoldingRow>,
+    /// Liquidity positions, which count with their exit value.
+    #[serde(default)]
+    pub positions: Vec<PositionRow>,
+}
+
+impl ChainHoldings {
+    /// Values of everything held, with `None` for what has no price.
+    pub fn values(&self) -> impl Iterator<Item = Option<Usd>> + '_ {
+        let rows = self.rows.iter().filter(|row| !row.amount.raw().is_zero()).map(|row| row.value);
+        rows.chain(self.positions.iter().map(|position| position.value))
+    }
 }
 
 /// Holdings of a watch-only account on one chain.

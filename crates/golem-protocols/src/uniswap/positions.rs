@@ -1,5 +1,16 @@
 //! Liquidity positions as their contracts hold them: the identity of a position, and its state at one block with the
 //! amounts that it is worth and owed. Of V3, through the `NonfungiblePositionManager`.
+//!
+//! | file | contents |
+//! |---|---|
+//! | here | identity, state, and reads of known positions |
+//! | `account` | all positions of an account, in one round trip where nothing is new |
+//! | `exit_value` | value of a position at the price of the feeds |
+//! | `pool_state` | state of the pool that a deposit goes to |
+
+mod account;
+mod exit_value;
+mod pool_state;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,6 +28,13 @@ use bardo_abi::uniswap_v3::{NonfungiblePositionManager, UniswapV3Pool};
 use golem_chain::multicall::{BatchResults, CallBatch, CallIndex};
 use golem_chain::network::{KnownContract, Network};
 use golem_chain::provider::ProviderError;
+
+pub use account::{
+    AccountPositions, AskedPositions, MOST_COUNTED, PositionAnswer, PositionKeys, PositionQuestion, UnreadablePositions,
+    UnreadableSource,
+};
+pub use exit_value::{PricedToken, fair_sqrt_price};
+pub use pool_state::PoolState;
 
 /// Identity of a position on its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -213,56 +231,9 @@ impl PositionContracts {
         block: BlockId,
     ) -> Result<Vec<Option<PositionState>>, ProviderError> {
         let mut calls = CallBatch::default();
-        let pools: BTreeSet<Address> = keys.iter().map(|key| key.pool).collect();
-        let pools: BTreeMap<Address, PoolCalls> =
-            pools.into_iter().map(|pool| (pool, PoolCalls::push(&mut calls, pool))).collect();
-        let ticks: BTreeSet<(Address, i32)> =
-            keys.iter().flat_map(|key| [(key.pool, key.range.lower()), (key.pool, key.range.upper())]).collect();
-        let ticks: BTreeMap<(Address, i32), Asked<UniswapV3Pool::ticksCall>> = ticks
-            .into_iter()
-            .filter_map(|(pool, tick)| {
-                let call = UniswapV3Pool::ticksCall { tick: I24::try_from(tick).ok()? };
-                Some(((pool, tick), calls.push(pool, &call)))
-            })
-            .collect();
-        let own: Vec<_> = keys
-            .iter()
-            .map(|key| {
-                let owner = NonfungiblePositionManager::ownerOfCall { tokenId: key.id.token() };
-                let shared = UniswapV3Pool::positionsCall { key: shared_key(self.manager, key.range) };
-                (
-                    calls.push(self.manager, &positions_call(key.id)),
-                    calls.push(self.manager, &owner),
-                    calls.push(key.pool, &shared),
-                )
-            })
-            .collect();
+        let asked = StateCalls::push(&mut calls, self, keys);
         let answers = calls.send(provider, self.multicall, block).await?;
-        let pools: BTreeMap<Address, PoolNow> =
-            pools.iter().filter_map(|(pool, calls)| Some((*pool, calls.take(&answers)?))).collect();
-        let outside = |pool: Address, tick: i32| {
-            let tick = ticks.get(&(pool, tick))?.take(&answers)?;
-            Some([tick.feeGrowthOutside0X128, tick.feeGrowthOutside1X128])
-        };
-        let states = keys.iter().zip(own).map(|(key, (position, owner, shared))| {
-            let position = position.take(&answers)?;
-            if self.key(key.id, &position)? != *key {
-                return None;
-            }
-            let pool = pools.get(&key.pool)?;
-            let outside = [outside(key.pool, key.range.lower())?, outside(key.pool, key.range.upper())?];
-            let shared = shared.take(&answers)?;
-            Some(PositionState {
-                key: *key,
-                owner: owner.take(&answers)?,
-                liquidity: position.liquidity,
-                pool_liquidity: pool.liquidity,
-                sqrt_price_x96: pool.sqrt_price_x96,
-                tick: pool.tick,
-                owed: collectable(key.range, (pool.tick, pool.growth), outside, &position, &shared),
-            })
-        });
-        Ok(states.collect())
+        Ok(asked.take(self, &answers))
     }
 
     /// Key of a position from the manager's answer; `None` if no position can have it.
@@ -293,6 +264,79 @@ fn shared_key(manager: Address, range: TickRange) -> B256 {
     keccak256([manager.as_slice(), &bytes(range.lower()), &bytes(range.upper())].concat())
 }
 
+/// Questions for the states of positions, as a part of a batch.
+#[derive(Debug)]
+struct StateCalls {
+    pools: BTreeMap<Address, PoolCalls>,
+    ticks: BTreeMap<(Address, i32), Asked<UniswapV3Pool::ticksCall>>,
+    positions: Vec<(PositionKey, OwnCalls)>,
+}
+
+/// Questions for one position.
+#[derive(Debug)]
+struct OwnCalls {
+    position: Asked<NonfungiblePositionManager::positionsCall>,
+    owner: Asked<NonfungiblePositionManager::ownerOfCall>,
+    shared: Asked<UniswapV3Pool::positionsCall>,
+}
+
+impl StateCalls {
+    fn push(calls: &mut CallBatch, contracts: &PositionContracts, keys: &[PositionKey]) -> Self {
+        let pools: BTreeSet<Address> = keys.iter().map(|key| key.pool).collect();
+        let pools = pools.into_iter().map(|pool| (pool, PoolCalls::push(calls, pool))).collect();
+        let ticks: BTreeSet<(Address, i32)> =
+            keys.iter().flat_map(|key| [(key.pool, key.range.lower()), (key.pool, key.range.upper())]).collect();
+        let ticks = ticks
+            .into_iter()
+            .filter_map(|(pool, tick)| {
+                let call = UniswapV3Pool::ticksCall { tick: I24::try_from(tick).ok()? };
+                Some(((pool, tick), calls.push(pool, &call)))
+            })
+            .collect();
+        let manager = contracts.manager;
+        let own = |key: &PositionKey| {
+            let owner = NonfungiblePositionManager::ownerOfCall { tokenId: key.id.token() };
+            let shared = UniswapV3Pool::positionsCall { key: shared_key(manager, key.range) };
+            let own = OwnCalls {
+                position: calls.push(manager, &positions_call(key.id)),
+                owner: calls.push(manager, &owner),
+                shared: calls.push(key.pool, &shared),
+            };
+            (*key, own)
+        };
+        Self { pools, ticks, positions: keys.iter().map(own).collect() }
+    }
+
+    /// States in the order of the keys; `None` for a position that does not exist or has another key.
+    fn take(&self, contracts: &PositionContracts, answers: &BatchResults) -> Vec<Option<PositionState>> {
+        let pools: BTreeMap<Address, PoolNow> =
+            self.pools.iter().filter_map(|(pool, calls)| Some((*pool, calls.take(answers)?))).collect();
+        let outside = |pool: Address, tick: i32| {
+            let tick = self.ticks.get(&(pool, tick))?.take(answers)?;
+            Some([tick.feeGrowthOutside0X128, tick.feeGrowthOutside1X128])
+        };
+        let states = self.positions.iter().map(|(key, own)| {
+            let position = own.position.take(answers)?;
+            if contracts.key(key.id, &position)? != *key {
+                return None;
+            }
+            let pool = pools.get(&key.pool)?;
+            let outside = [outside(key.pool, key.range.lower())?, outside(key.pool, key.range.upper())?];
+            let shared = own.shared.take(answers)?;
+            Some(PositionState {
+                key: *key,
+                owner: own.owner.take(answers)?,
+                liquidity: position.liquidity,
+                pool_liquidity: pool.liquidity,
+                sqrt_price_x96: pool.sqrt_price_x96,
+                tick: pool.tick,
+                owed: collectable(key.range, (pool.tick, pool.growth), outside, &position, &shared),
+            })
+        });
+        states.collect()
+    }
+}
+
 /// State of a pool.
 #[derive(Debug, Clone, Copy)]
 struct PoolNow {
@@ -303,6 +347,7 @@ struct PoolNow {
 }
 
 /// Questions for the state of a pool.
+#[derive(Debug)]
 struct PoolCalls {
     slot0: Asked<UniswapV3Pool::slot0Call>,
     liquidity: Asked<UniswapV3Pool::liquidityCall>,

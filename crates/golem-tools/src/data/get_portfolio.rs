@@ -1,4 +1,5 @@
-//! `get_portfolio`: what an account holds, which orders are open, and its profit and loss since a time.
+//! `get_portfolio`: what an account holds in tokens and liquidity positions, which orders are open, and its profit and
+//! loss since a time.
 
 use alloy::primitives::Address;
 use schemars::JsonSchema;
@@ -6,18 +7,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::get_balances::{AllBalances, ChainBalances, read_balances};
+use crate::positions::{HeldPosition, held_positions};
 use crate::engine::{BooksSums, CallContext, ReadTool, ToolDef, ToolReply};
-use bardo_base::error::ToolError;
+use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::format::dollars;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
+use bardo_base::units::Usd;
 
 /// Definition of the `get_portfolio` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetPortfolio>();
 
 /// Kinds of positions that the tool does not read.
-const NOT_READ: [&str; 3] = ["liquidity positions", "lending positions", "vault shares"];
+const NOT_READ: [&str; 3] = ["V4 liquidity positions", "lending positions", "vault shares"];
 
 /// Parameters of `get_portfolio`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -39,12 +42,18 @@ pub struct Params {
 pub struct Output {
     /// Address of the account.
     account: String,
-    /// Value of all tokens in dollars. Tokens without a price are not counted.
+    /// Value of all tokens and V3 liquidity positions in dollars. Those without a price are not counted.
     total_usd: String,
-    /// True if every non-zero balance has a price and is counted.
+    /// True if every non-zero balance and every position has a price and is counted.
     all_priced: bool,
     /// Tokens per chain. What an open order may take is still among them.
     chains: Vec<ChainBalances>,
+    /// V3 liquidity positions that hold something, as they were in the block of their chain's tokens.
+    positions: Vec<HeldPosition>,
+    /// Value of the positions in dollars, without those that have none.
+    positions_usd: String,
+    /// Number of positions that were not read, because the account has more than are read; they are not counted.
+    positions_unread: u64,
     /// Configured chains that could not be reached; their balances are not counted.
     not_reached: Vec<String>,
     /// Signed orders of the account that can still be filled; absent if no ledger of orders is open.
@@ -105,14 +114,21 @@ pub struct GetPortfolio;
 impl ReadTool for GetPortfolio {
     const META: ToolMeta = ToolMeta {
         name: "get_portfolio",
-        description: "Shows what the wallet or another account holds in tokens, in dollars, its open orders, and the \
-                      wallet's profit and loss since a time: first in, first out, with fees and gas apart. Liquidity \
-                      positions, loans and vault shares are not read.",
+        description: "Shows what the wallet or another account holds in tokens and Uniswap V3 liquidity positions, in \
+                      dollars, its open orders, and the wallet's profit and loss since a time: first in, first out, \
+                      with fees and gas apart. A position counts with its amounts at the price of both tokens' feeds, \
+                      and the fees owed. Other positions, loans and vault shares are not read.",
         category: Category::Data,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
         tick_budget: TickBudget::Slow,
-        progress_steps: &["Resolving tokens", "Reading balances", "Reading prices", "Reading the books"],
+        progress_steps: &[
+            "Resolving tokens",
+            "Reading balances",
+            "Reading prices",
+            "Reading positions",
+            "Reading the books",
+        ],
         sprite_trigger: SpriteTrigger::Thinking,
         prompt_snippet: "Holdings in dollars, open orders, and profit and loss since a time.",
         prompt_guidelines: Guidelines {
@@ -142,6 +158,19 @@ impl ReadTool for GetPortfolio {
         let account = world.account(params.account.as_deref())?;
         let read = read_balances(context, account, params.chain.as_deref(), None).await?;
         let AllBalances { total, all_priced, chains, not_reached } = read;
+        context.step("Reading positions");
+        let asked = chains.iter().map(async |balances| {
+            let chain = world.chain(&balances.chain_id.to_string())?;
+            held_positions(chain, account, balances.block_number).await
+        });
+        let read = futures::future::try_join_all(asked).await?;
+        let positions_unread = read.iter().fold(0, |sum: u64, (_, unread)| sum.saturating_add(*unread));
+        let positions: Vec<HeldPosition> = read.into_iter().flat_map(|(positions, _)| positions).collect();
+        let too_much = |error| ToolError::new(ErrorCode::PriceUnavailable, format_args!("{error}"));
+        let mut in_positions = positions.iter().filter_map(HeldPosition::value);
+        let in_positions = in_positions.try_fold(Usd::ZERO, Usd::checked_add).map_err(too_much)?;
+        let total = total.checked_add(in_positions).map_err(too_much)?;
+        let all_priced = all_priced && positions_unread == 0 && positions.iter().all(|one| one.value().is_some());
         context.step("Reading the books");
         let open_orders = open_orders(context, account, &chains)?;
         let (pnl, no_pnl) = match &world.books {
@@ -153,7 +182,10 @@ impl ReadTool for GetPortfolio {
             Some(books) => (Some(pnl(books.since(params.since).await?, params.since)), None),
         };
         let mut explanation = format!("The account holds {}", dollars(total));
-        explanation.push_str(if all_priced { "." } else { ", plus tokens without a price." });
+        if !in_positions.is_zero() {
+            explanation.push_str(&format!(", of which {} in liquidity positions", dollars(in_positions)));
+        }
+        explanation.push_str(if all_priced { "." } else { ", plus tokens or positions without a price." });
         if let Some(pnl) = &pnl {
             explanation.push_str(&format!(" Realised after gas and fees: ${}.", pnl.net_usd));
         }
@@ -168,6 +200,9 @@ impl ReadTool for GetPortfolio {
             total_usd: total.to_string(),
             all_priced,
             chains,
+            positions,
+            positions_usd: in_positions.to_string(),
+            positions_unread,
             not_reached,
             open_orders,
             pnl,

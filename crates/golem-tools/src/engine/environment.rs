@@ -29,6 +29,7 @@ use golem_chain::price::PriceChain;
 use golem_chain::provider::{ChainClient, ConnectError, ProviderError};
 use golem_chain::token::{self, TokenId, TokenInfo};
 use golem_protocols::erc8004::files::AgentFiles;
+use golem_protocols::uniswap::positions::PositionKeys;
 use golem_protocols::uniswap::discovery::{DiscoveryError, PoolReader};
 use golem_protocols::uniswap::order::OrderKind;
 use golem_protocols::uniswap::quote::{LocalRouter, QuoteSource};
@@ -87,6 +88,8 @@ pub struct ConnectedChain {
     source: ForkSource,
     /// Reader of the chain's pools, or the reason why the address book does not support one.
     pools: Result<Arc<PoolReader>, DiscoveryError>,
+    /// Pools and ranges of liquidity positions that earlier reads found.
+    positions: Arc<PositionKeys>,
 }
 
 /// Readers of agents' files outside the chain, by the kind of network; `None` where none are read.
@@ -405,7 +408,8 @@ impl ConnectedChain {
         let pools = PoolReader::new(client.agreed().clone(), client.network()).map(Arc::new);
         let source = ForkSource::of(&client);
         let data_fees = client.network().data_fees;
-        Self { client, prices, agents: AgentIndex::default(), data_fees, source, pools }
+        let positions = Arc::default();
+        Self { client, prices, agents: AgentIndex::default(), data_fees, source, pools, positions }
     }
 
     /// Sets how the chain charges data fees.
@@ -421,6 +425,11 @@ impl ConnectedChain {
     /// `CHAIN_UNSUPPORTED` if the address book lacks a contract that the reader needs.
     pub fn pools(&self) -> Result<&Arc<PoolReader>, ToolError> {
         self.pools.as_ref().map_err(|error| error.clone().into())
+    }
+
+    /// Pools and ranges of liquidity positions that earlier reads found, which make a reading one round trip.
+    pub fn positions(&self) -> &PositionKeys {
+        &self.positions
     }
 
     /// Returns the state source for simulations.

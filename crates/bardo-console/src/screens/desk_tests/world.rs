@@ -129,6 +129,7 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
                 holds: Some("12450000".parse().unwrap()),
             }],
             balances: Vec::new(),
+            positions: vec![],
             activity: Vec::new(),
         })));
     }
@@ -188,6 +189,7 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
                     value: None,
                 },
             ],
+            positions: vec![],
         }],
         equity: Some("25310.42".parse().unwrap()),
         all_priced: false,

@@ -395,6 +395,10 @@ fn holdings(known: &ScreenContext<'_>) -> Vec<(String, String, Option<Usd>)> {
             let held = [4, 2].into_iter().map(lines).find(|lines| width(lines) <= 9).unwrap_or_else(|| lines(0));
             rows.push((format!("{}{on}", row.symbol), held, row.value));
         }
+        for position in &chain.positions {
+            let on = if many && Some(chain.chain_id) != first { format!(" {}", chain.chain) } else { String::new() };
+            rows.push((format!("{}{on}", position.name), position.pair.to_string(), position.value));
+        }
     }
     rows.sort_by_key(|(_, _, value)| std::cmp::Reverse(*value));
     rows
@@ -450,7 +454,9 @@ fn holding_lines(known: &ScreenContext<'_>) -> Vec<HoldingLine> {
 fn holding_count(known: &ScreenContext<'_>) -> usize {
     let chains = known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings);
     let held = chains.flat_map(|chain| &chain.rows).filter(|row| !row.amount.raw().is_zero());
-    held.count() + unsettled_payments(known).len()
+    let positions = known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings);
+    let positions = positions.fold(0, |sum, chain| sum + chain.positions.len());
+    held.count() + positions + unsettled_payments(known).len()
 }
 
 /// Panel of the largest confirmed holdings.

@@ -514,6 +514,7 @@ impl ModelCase {
             by_pools: usd(self.by_pools),
             unpriced: vec![],
             lowest: [].into(),
+            ..Portfolio::default()
         });
         let pinned = PinnedBlock { chain_id: 31_337, number: 1, hash: B256::ZERO };
         CheckInputs {

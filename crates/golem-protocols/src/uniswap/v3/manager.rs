@@ -284,6 +284,14 @@ impl PositionPlan {
         }
     }
 
+    /// Deposit of the plan, if it has one.
+    pub fn deposit(&self) -> Option<Deposit> {
+        match self {
+            Self::Mint { deposit, .. } | Self::Increase { deposit, .. } => Some(*deposit),
+            Self::Collect { .. } | Self::Remove { .. } | Self::Close { .. } => None,
+        }
+    }
+
     /// Withdrawal of the plan, if it has one.
     pub fn withdrawal(&self) -> Option<Withdrawal> {
         match self {

@@ -8,7 +8,7 @@ use alloy::primitives::{U256, U512};
 
 use super::super::ratio::{Ratio, big};
 use super::math::{MathError, amount0_between, amount1_between, mul_div};
-use super::tick_math::{MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, MIN_TICK, sqrt_price_at_tick};
+use super::tick_math::{MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, MIN_TICK, sqrt_price_at_tick, tick_at_sqrt_price};
 use bardo_base::units::BasisPoints;
 
 /// Whole of a proportion in basis points.
@@ -31,6 +31,32 @@ impl TickRange {
             return Err(MathError::TickOutOfRange);
         }
         Ok(Self { lower, upper })
+    }
+
+    /// Creates the smallest range that contains the given one and whose ends a pool of this tick spacing can have, as far
+    /// as the valid ticks allow.
+    ///
+    /// # Errors
+    /// [`MathError::TickOutOfRange`] for a spacing below one, and like [`TickRange::new`].
+    pub fn outward(lower: i32, upper: i32, spacing: i32) -> Result<Self, MathError> {
+        let most = MAX_TICK.checked_div(spacing).filter(|_| spacing > 0).ok_or(MathError::TickOutOfRange)?;
+        // Multiples of the spacing within the valid ticks.
+        let usable = |multiple: i32| multiple.clamp(-most, most).saturating_mul(spacing);
+        let down = lower.div_euclid(spacing);
+        let up = upper.saturating_neg().div_euclid(spacing).saturating_neg();
+        Self::new(usable(down), usable(up))
+    }
+
+    /// Creates the smallest range of a pool of this tick spacing that contains the prices between two square roots, times
+    /// 2^96.
+    ///
+    /// # Errors
+    /// [`MathError::PriceOutOfRange`] beyond the valid prices, and like [`TickRange::outward`].
+    pub fn around_prices(low: U256, high: U256, spacing: i32) -> Result<Self, MathError> {
+        let (lower, below) = (tick_at_sqrt_price(low)?, tick_at_sqrt_price(high)?);
+        // The tick at or above the upper price.
+        let upper = if sqrt_price_at_tick(below)? < high { below.saturating_add(1) } else { below };
+        Self::outward(lower, upper, spacing)
     }
 
     /// Returns the lower tick.
@@ -65,6 +91,61 @@ impl TickRange {
         let [low, high] = self.sqrt_prices()?;
         let price = sqrt_price_x96.clamp(low, high);
         Ok([amount0_between(price, high, liquidity, round_up)?, amount1_between(low, price, liquidity, round_up)?])
+    }
+
+    /// Liquidity and amounts of a deposit of at most these amounts of token0 and token1 at a price, as
+    /// `increaseLiquidity` computes them: the largest liquidity that they pay for, and what that takes, rounded up.
+    ///
+    /// # Errors
+    /// [`MathError::Overflow`] if the liquidity exceeds 128 bits; the contract reverts then.
+    pub fn deposit(self, sqrt_price_x96: U256, most: [U256; 2]) -> Result<(u128, [U256; 2]), MathError> {
+        let liquidity = self.liquidity_for(sqrt_price_x96, most)?;
+        Ok((liquidity, self.amounts(sqrt_price_x96, liquidity, true)?))
+    }
+
+    /// Least amounts that a deposit of at most these amounts takes while the price is within `slippage` of the given one.
+    /// The higher the price, the less of token0 is taken, so the least of it is taken at the upper bound, and the least of
+    /// token1 at the lower one.
+    ///
+    /// # Errors
+    /// [`MathError::Overflow`] if a liquidity exceeds 128 bits.
+    pub fn least_deposit(
+        self,
+        sqrt_price_x96: U256,
+        most: [U256; 2],
+        slippage: BasisPoints,
+    ) -> Result<[U256; 2], MathError> {
+        let [low, high] = sqrt_prices_around(sqrt_price_x96, slippage);
+        let ((_, [least0, _]), (_, [_, least1])) = (self.deposit(high, most)?, self.deposit(low, most)?);
+        Ok([least0, least1])
+    }
+
+    /// Amount of the other token that a deposit of an amount of token0 takes at a price, rounded up; zero below the range.
+    ///
+    /// # Errors
+    /// [`MathError::PriceOutOfRange`] above the range, which takes no token0; [`MathError::Overflow`] beyond 128 bits of
+    /// liquidity.
+    pub fn beside_first(self, sqrt_price_x96: U256, amount0: U256) -> Result<U256, MathError> {
+        let [low, high] = self.sqrt_prices()?;
+        if sqrt_price_x96 >= high {
+            return Err(MathError::PriceOutOfRange);
+        }
+        let liquidity = liquidity_for_amount0(sqrt_price_x96.max(low), high, amount0)?;
+        self.amounts(sqrt_price_x96, liquidity, true).map(|[_, second]| second)
+    }
+
+    /// Amount of the other token that a deposit of an amount of token1 takes at a price, rounded up; zero above the range.
+    ///
+    /// # Errors
+    /// [`MathError::PriceOutOfRange`] below the range, which takes no token1; [`MathError::Overflow`] beyond 128 bits of
+    /// liquidity.
+    pub fn beside_second(self, sqrt_price_x96: U256, amount1: U256) -> Result<U256, MathError> {
+        let [low, high] = self.sqrt_prices()?;
+        if sqrt_price_x96 <= low {
+            return Err(MathError::PriceOutOfRange);
+        }
+        let liquidity = liquidity_for_amount1(low, sqrt_price_x96.min(high), amount1)?;
+        self.amounts(sqrt_price_x96, liquidity, true).map(|[first, _]| first)
     }
 
     /// Largest liquidity that these amounts of token0 and token1 pay for at a price.
@@ -113,6 +194,17 @@ pub fn sqrt_prices_around(sqrt_price_x96: U256, slippage: BasisPoints) -> [U256;
     [at(WHOLE_BPS.saturating_sub(part)), at(WHOLE_BPS.saturating_add(part))]
 }
 
+/// Square root of a price in raw token1 per raw token0, times 2^96, rounded down. `None` beyond the valid prices.
+pub fn sqrt_price_of(price: &Ratio) -> Option<U256> {
+    let (sign, magnitude) = price.numerator().clone().into_parts();
+    if sign == num_bigint::Sign::Minus {
+        return None;
+    }
+    let root = ((magnitude << 192_u32) / price.denominator()).sqrt();
+    let root = U256::try_from_le_slice(&root.to_bytes_le())?;
+    (MIN_SQRT_PRICE..MAX_SQRT_PRICE).contains(&root).then_some(root)
+}
+
 /// Price in raw token1 per raw token0: `sqrt_price² / 2^192`.
 pub fn price_of(sqrt_price_x96: U256) -> Option<Ratio> {
     Ratio::new(big(sqrt_price_x96).pow(2).into(), big(U256::ONE) << 192_u32)
@@ -151,7 +243,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::uniswap::v3::tick_math::tick_at_sqrt_price;
 
     fn range() -> impl Strategy<Value = TickRange> {
         (MIN_TICK..MAX_TICK, MIN_TICK..=MAX_TICK)
@@ -189,6 +280,25 @@ mod tests {
             prop_assert!(price < high || taken[0].is_zero());
         }
 
+        /// Anywhere within the slippage, a deposit takes no less than its minimums and no more than its maximums.
+        #[test]
+        fn a_deposit_within_the_slippage_takes_its_minimums(
+            range in range(), price in price(), amounts in [0u128..1 << 90, 0u128..1 << 90], slippage in 1u32..500,
+            place in 0u32..=1_000,
+        ) {
+            let (most, slippage) = (amounts.map(U256::from), BasisPoints::new(slippage).unwrap());
+            if let Ok(least) = range.least_deposit(price, most, slippage) {
+                let [low, high] = sqrt_prices_around(price, slippage);
+                let between = low + (high - low) * U256::from(place) / U256::from(1_000);
+                let (_, taken) = range.deposit(between, most).unwrap();
+                for ((taken, least), most) in taken.into_iter().zip(least).zip(most) {
+                    // The liquidity is rounded down, so that a unit of it may be missing: what that takes is below this.
+                    let unit = range.amounts(between, 1, true).unwrap().into_iter().max().unwrap();
+                    prop_assert!(taken + unit + U256::ONE >= least && taken <= most, "{taken} of {least} to {most}");
+                }
+            }
+        }
+
         /// The liquidity of some amounts takes no more than them.
         #[test]
         fn liquidity_of_amounts_costs_at_most_these(
@@ -209,6 +319,40 @@ mod tests {
         }
         let whole = TickRange::new(MIN_TICK, MAX_TICK).unwrap();
         assert!(whole.contains(MIN_TICK) && !whole.contains(MAX_TICK));
+    }
+
+    #[test]
+    fn a_range_is_rounded_outward_to_the_spacing() {
+        let outward = |lower, upper, spacing| {
+            TickRange::outward(lower, upper, spacing).map(|range| (range.lower(), range.upper()))
+        };
+        assert_eq!(outward(-61, 61, 60), Ok((-120, 120)));
+        assert_eq!(outward(-60, 60, 60), Ok((-60, 60)));
+        assert_eq!(outward(1, 2, 60), Ok((0, 60)));
+        assert_eq!(outward(-2, -1, 200), Ok((-200, 0)));
+        // 887,272 is no multiple of 60 or 200: the last usable ticks are 14,787 · 60 and 4,436 · 200.
+        assert_eq!(outward(MIN_TICK, MAX_TICK, 60), Ok((-887_220, 887_220)));
+        assert_eq!(outward(MIN_TICK, MAX_TICK, 200), Ok((-887_200, 887_200)));
+        assert_eq!(outward(MIN_TICK, MAX_TICK, 1), Ok((MIN_TICK, MAX_TICK)));
+        for spacing in [0, -60] {
+            assert_eq!(outward(0, 1, spacing), Err(MathError::TickOutOfRange));
+        }
+        assert_eq!(outward(887_250, MAX_TICK, 60), Err(MathError::TickOutOfRange), "nothing is left beyond the last one");
+    }
+
+    /// A price of four has the root two; tick 13,863 is the last one below it (1.0001^13863 is 3.99975, by hand).
+    #[test]
+    fn prices_become_the_ticks_around_them() {
+        let one = U256::ONE << 96;
+        let root = |numerator: u64, denominator: u64| {
+            sqrt_price_of(&Ratio::of(U256::from(numerator), U256::from(denominator)).unwrap())
+        };
+        assert_eq!((root(4, 1), root(1, 4), root(1, 1)), (Some(one << 1), Some(one >> 1), Some(one)));
+        assert_eq!(root(0, 1), None);
+        let range = TickRange::around_prices(one, one << 1, 1).unwrap();
+        assert_eq!((range.lower(), range.upper()), (0, 13_864));
+        let range = TickRange::around_prices(one >> 1, one, 10).unwrap();
+        assert_eq!((range.lower(), range.upper()), (-13_870, 0));
     }
 
     /// At a price of one, the square roots are those of 0.99 and 1.01: 0.99498743710662 and 1.00498756211209 by hand.

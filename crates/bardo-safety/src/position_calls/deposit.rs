@@ -1,0 +1,241 @@
+//! Deposits into liquidity positions: new positions, and additions to own ones.
+//!
+//! A deposit gives tokens for a position, whose value follows from the pool's price. Anybody can move that price, in a thin
+//! pool for little, let a deposit be taken at it, and move it back: the position is then worth less than what it took. So
+//! both tokens need a price feed, the pool's price must be near the feeds' ([`MAX_DEVIATION`]), and the position at the
+//! feeds' price must be worth what is taken but for the policy's loss limit: at the pool's price now, and at both ends of
+//! what the call's minimums let through.
+
+use alloy::primitives::{Address, Log, U256};
+use alloy::sol_types::{SolCall as _, SolEvent as _};
+
+use super::{PositionRuleError, drifted, expires_soon, given_tokens};
+use crate::checks::slippage::at_least;
+use crate::proposal::{AllowanceKind, LegPurpose, PlanLeg, Proposal};
+use crate::simulate::{DeclarationFault, figure};
+use bardo_abi::erc20::Erc20;
+use bardo_abi::uniswap_v3::NonfungiblePositionManager as Manager;
+use bardo_base::model::RuleName;
+use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
+use golem_chain::token::TokenId;
+use golem_protocols::uniswap::positions::{PricedToken, fair_sqrt_price};
+use golem_protocols::uniswap::v3::manager::{Deposit, PositionPlan};
+use golem_protocols::uniswap::v3::position::{TickRange, price_of, sqrt_prices_around};
+
+/// Maximum distance of a pool's price from the one that the feeds imply, in basis points. Wider than the thresholds at
+/// which two feeds of main pairs are updated (0.5 to 1 % each), and small enough that the loss of a deposit at such a
+/// price stays a small part of it.
+pub const MAX_DEVIATION: u32 = 200;
+
+/// State on the pinned block that a deposit is compared with.
+#[derive(Debug, Clone, Copy)]
+pub struct DepositGround<'a> {
+    /// Range of the position.
+    pub range: TickRange,
+    /// Square root of the pool's price, times 2^96.
+    pub sqrt_price_x96: U256,
+    /// Prices of both tokens by their feeds; `None` if one has no live feed.
+    pub prices: Option<&'a [PricedToken; 2]>,
+    /// Time of the next block, in seconds since the Unix epoch.
+    pub now: u64,
+    /// Maximum slippage of the policy.
+    pub max_slippage: BasisPoints,
+    /// Maximum loss of the policy.
+    pub max_loss: BasisPoints,
+}
+
+/// Checks that a plan does nothing but this deposit: the closed form of the call, its two tokens with their maximums, and
+/// beside it only allowances of these tokens for the position manager, each exact and revoked at the end.
+///
+/// # Errors
+/// [`PositionRuleError`] with the reason.
+pub(super) fn check(
+    plan: &PositionPlan,
+    deposit: Deposit,
+    main: &PlanLeg,
+    proposal: &Proposal,
+) -> Result<(), PositionRuleError> {
+    let moves_more = !main.value.is_zero()
+        || !main.slots.is_empty()
+        || main.purpose != LegPurpose::Main
+        || !proposal.inflows.is_empty()
+        || proposal.recipients.iter().any(|one| *one != proposal.account)
+        || proposal.trade.is_some()
+        || proposal.order.is_some()
+        || proposal.replaces.is_some();
+    if moves_more {
+        return Err(PositionRuleError::DepositMovesMore);
+    }
+    let tokens = given_tokens(proposal).ok_or(PositionRuleError::Outflows)?;
+    let declared = proposal.outflows.iter().map(|flow| flow.amount);
+    let of_call = match plan {
+        PositionPlan::Mint { token0, token1, .. } => tokens == [*token0, *token1],
+        // The position's tokens are compared with its state.
+        PositionPlan::Increase { .. } => true,
+        PositionPlan::Collect { .. } | PositionPlan::Remove { .. } | PositionPlan::Close { .. } => false,
+    };
+    if !of_call || !declared.eq(deposit.most) {
+        return Err(PositionRuleError::Outflows);
+    }
+    let stays = proposal.allowances.iter().any(|bound| {
+        let ours = tokens.map(TokenId::Erc20).contains(&bound.token.id);
+        !ours || bound.spender != main.to || bound.kind != AllowanceKind::Erc20 || !bound.at_most.is_zero()
+    });
+    if stays {
+        return Err(PositionRuleError::DepositMovesMore);
+    }
+    let (mut is_done, mut mains) = (false, 0);
+    for leg in &proposal.legs {
+        if leg == main {
+            (is_done, mains) = (true, mains + 1);
+            continue;
+        }
+        let most = tokens.into_iter().zip(deposit.most).find(|(token, _)| *token == leg.to).map(|(_, most)| most);
+        let call = Erc20::approveCall::abi_decode(&leg.data).ok().filter(|call| call.abi_encode() == leg.data.as_ref());
+        let (Some(most), Some(call)) = (most, call) else { return Err(PositionRuleError::BesideDeposit) };
+        let exact = match leg.purpose {
+            // Some tokens need an allowance of zero before they take another one.
+            LegPurpose::Approve => !is_done && (call.value == most || call.value.is_zero()),
+            LegPurpose::CleanUp => is_done && call.value.is_zero(),
+            LegPurpose::Main => false,
+        };
+        if !exact || call.spender != main.to || !leg.value.is_zero() || !leg.slots.is_empty() {
+            return Err(PositionRuleError::BesideDeposit);
+        }
+    }
+    if mains == 1 { Ok(()) } else { Err(PositionRuleError::BesideDeposit) }
+}
+
+/// Returns the faults of a deposit against the state on the pinned block. `ground` is `None` if its pool does not exist or
+/// was never given a price.
+pub fn deposit_faults(
+    proposal: &Proposal,
+    plan: &PositionPlan,
+    ground: Option<&DepositGround<'_>>,
+) -> Vec<DeclarationFault> {
+    let Some(deposit) = plan.deposit() else { return Vec::new() };
+    let mut found = Vec::new();
+    let Some(ground) = ground else {
+        let (declared, is) = ("a pool with a price", "there is no such pool, or it was never given a price");
+        return vec![DeclarationFault::new(RuleName::Calldata, declared, is).passing("a pool that others trade in")];
+    };
+    expires_soon(deposit.deadline, ground.now, &mut found);
+    if deposit.most == [U256::ZERO; 2] {
+        found.push(DeclarationFault::new(RuleName::Calldata, "a deposit of something", "nothing"));
+        return found;
+    }
+    least(proposal, deposit, ground, &mut found);
+    let Some(prices) = ground.prices else {
+        let fault = DeclarationFault::new(RuleName::Price, "a live price feed of both tokens", "one has none");
+        found.push(fault.passing("a pool of two tokens with price feeds"));
+        return found;
+    };
+    let Some(fair) = fair_sqrt_price(*prices) else {
+        found.push(DeclarationFault::new(RuleName::Price, "a price that a pool can have", "the feeds imply none"));
+        return found;
+    };
+    let bound = BasisPoints::new(MAX_DEVIATION).unwrap_or(ground.max_slippage);
+    let [low, high] = sqrt_prices_around(fair, bound);
+    if !(low..=high).contains(&ground.sqrt_price_x96) {
+        let part = price_of(ground.sqrt_price_x96).zip(price_of(fair)).and_then(|(pool, fair)| pool.over(&fair));
+        let is = part.map_or_else(|| "it is not".to_owned(), |part| format!("it is {} % of it", part.to_percent(2)));
+        let fault = DeclarationFault::new(RuleName::Price, format!("a pool price within {bound} of the feeds'"), is);
+        found.push(fault.passing("a pool whose price agrees with the feeds, or the same when it does"));
+        return found;
+    }
+    value(deposit, ground, (fair, prices), &mut found);
+    found
+}
+
+/// Adds a fault for each minimum below what the policy's slippage allows.
+fn least(proposal: &Proposal, deposit: Deposit, ground: &DepositGround<'_>, found: &mut Vec<DeclarationFault>) {
+    let bound = drifted(ground.max_slippage);
+    let Ok(least) = ground.range.least_deposit(ground.sqrt_price_x96, deposit.most, bound) else {
+        found.push(DeclarationFault::new(RuleName::MinOut, "a liquidity that a pool can have", "more than 128 bits"));
+        return;
+    };
+    let Some(tokens) = given_tokens(proposal) else { return };
+    for ((token, least), given) in tokens.into_iter().map(TokenId::Erc20).zip(least).zip(deposit.least) {
+        if given < least {
+            let declared = format!("at least {}, what is taken at a price {bound} away", figure(proposal, token, least));
+            let fault = DeclarationFault::new(RuleName::MinOut, declared, figure(proposal, token, given));
+            found.push(fault.passing("a new preview with a slippage within the policy"));
+        }
+    }
+}
+
+/// Adds a fault if the position would be worth too much less than what it takes, at the feeds' prices.
+fn value(
+    deposit: Deposit,
+    ground: &DepositGround<'_>,
+    (fair, prices): (U256, &[PricedToken; 2]),
+    found: &mut Vec<DeclarationFault>,
+) {
+    let [low, high] = sqrt_prices_around(ground.sqrt_price_x96, drifted(ground.max_slippage));
+    for at in [ground.sqrt_price_x96, low, high] {
+        let worth = || {
+            let (liquidity, taken) = ground.range.deposit(at, deposit.most).ok()?;
+            let back = ground.range.amounts(fair, liquidity, false).ok()?;
+            Some((liquidity, dollars(taken, prices, Rounding::Up)?, dollars(back, prices, Rounding::Down)?))
+        };
+        let Some((liquidity, given, back)) = worth() else {
+            found.push(DeclarationFault::new(RuleName::MaxLossBps, "a value that is known", "it cannot be computed"));
+            return;
+        };
+        if liquidity == 0 {
+            // The contract takes nothing there and reverts; at the present price that blocks.
+            if at == ground.sqrt_price_x96 {
+                let is = "they are too little for this range and price";
+                found.push(DeclarationFault::new(RuleName::Calldata, "amounts that make a position", is));
+                return;
+            }
+            continue;
+        }
+        let kept = at_least(given, ground.max_loss);
+        if kept.is_err() || kept.is_ok_and(|kept| back < kept) {
+            let declared = format!("at most {} of ${} lost", ground.max_loss, given.to_fixed(2, Rounding::Up));
+            let is = format!("at the feeds' price the position is worth ${}", back.to_fixed(2, Rounding::Down));
+            let fault = DeclarationFault::new(RuleName::MaxLossBps, declared, is);
+            found.push(fault.passing("a wider range, a smaller slippage, or the same when pool and feeds agree"));
+            return;
+        }
+    }
+}
+
+fn dollars(amounts: [U256; 2], prices: &[PricedToken; 2], rounding: Rounding) -> Option<Usd> {
+    amounts.into_iter().zip(prices).try_fold(Usd::ZERO, |sum, (raw, token)| {
+        let amount = TokenAmount::new(raw, token.decimals).ok()?;
+        sum.checked_add(Usd::value_of(amount, token.usd, rounding).ok()?).ok()
+    })
+}
+
+/// Returns the event that the receipts of a deposit should contain and do not; `None` if it is proven: the liquidity was
+/// added to the right position within the amounts of the call, and a new position's token went to the account.
+pub(super) fn unproven(
+    plan: &PositionPlan,
+    deposit: Deposit,
+    account: Address,
+    manager: Option<Address>,
+    logs: &[&Log],
+) -> Option<&'static str> {
+    let own = || logs.iter().filter(|log| Some(log.address) == manager);
+    let within = |taken: [U256; 2]| {
+        let bounds = deposit.least.into_iter().zip(deposit.most);
+        taken.into_iter().zip(bounds).all(|(taken, (least, most))| (least..=most).contains(&taken))
+    };
+    let mut added = own().filter_map(|log| Manager::IncreaseLiquidity::decode_log(log).ok());
+    let added = added.find(|event| {
+        plan.token_id().is_none_or(|token_id| token_id == event.tokenId)
+            && event.liquidity > 0
+            && within([event.amount0, event.amount1])
+    });
+    let Some(added) = added else { return Some("IncreaseLiquidity") };
+    let is_new = matches!(plan, PositionPlan::Mint { .. });
+    let minted = own()
+        .filter_map(|log| Manager::Transfer::decode_log(log).ok())
+        .any(|event| (event.from, event.to, event.tokenId) == (Address::ZERO, account, added.tokenId));
+    (is_new && !minted).then_some("Transfer")
+}
+
+#[cfg(test)]
+mod tests;

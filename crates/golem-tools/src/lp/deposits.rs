@@ -1,0 +1,339 @@
+//! Shared parts of `add_liquidity` and `increase_liquidity`.
+
+use alloy::primitives::{Address, U256};
+use alloy::sol_types::SolEvent as _;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::allowances;
+use crate::engine::{CallContext, ConnectedChain, ToolReply};
+use crate::positions::{self, impossible};
+use crate::shared::{PlanReceipt, explorer_url, insufficient, invalid, per_whole};
+use bardo_abi::uniswap_v3::NonfungiblePositionManager as Manager;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::fabric::TxState;
+use bardo_base::text::SafeText;
+use bardo_base::units::{BasisPoints, TokenAmount};
+use bardo_safety::pipeline::CommitOutcome;
+use bardo_safety::proposal::{AllowanceBound, AllowanceKind, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent};
+use golem_chain::token::{TokenId, TokenInfo};
+use golem_protocols::uniswap::positions::PositionId;
+use golem_protocols::uniswap::v3::manager::{Deposit, PositionPlan};
+use golem_protocols::uniswap::v3::math::MathError;
+use golem_protocols::uniswap::v3::position::{TickRange, price_of};
+
+/// Checks of the tools.
+pub(super) use crate::shared::CHECKS;
+
+/// Time until a deposit expires, in seconds. Allowances come before it, each in a block of its own.
+const EXPIRES_IN: u64 = 900;
+
+/// Gas limit of a deposit. A new position in plain tokens uses about 450,000 where it is the first at both of its ticks;
+/// tokens with more code need more.
+const DEPOSIT_GAS: u64 = 700_000;
+
+/// Result of a deposit into a position.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Hash of the transaction that made the deposit; absent if none was sent.
+    tx_hash: Option<String>,
+    /// Number of its block; absent before inclusion.
+    block_number: Option<u64>,
+    /// Identity of the position: the number of its token; absent before a new one exists.
+    position_id: Option<String>,
+    /// Symbol of the pool's first token, as listed; otherwise its address.
+    token0: String,
+    /// Symbol of the pool's second token, as listed; otherwise its address.
+    token1: String,
+    /// Amount of token0 deposited, in whole tokens, by the receipt; of the last simulation before inclusion.
+    amount0: String,
+    /// Amount of token1 deposited, in whole tokens, by the receipt; of the last simulation before inclusion.
+    amount1: String,
+    /// Liquidity that was added, in the pool's units; absent before inclusion.
+    liquidity_added: Option<String>,
+    /// Lower tick of the range, rounded outward to the pool's spacing.
+    tick_lower: i32,
+    /// Upper tick of the range, rounded outward to the pool's spacing.
+    tick_upper: i32,
+    /// Price of one whole token0 in whole tokens of token1 at the lower tick.
+    price_lower: String,
+    /// Price at the upper tick.
+    price_upper: String,
+    /// Price of the pool when the deposit was prepared.
+    price: String,
+    /// Gas used by all transactions, or the simulated gas, in gas units.
+    gas_used: u64,
+    /// URL of the transaction; absent if none was sent.
+    explorer_url: Option<String>,
+}
+
+/// Values kept from preparation for the result.
+pub struct DepositPlan {
+    id: Option<PositionId>,
+    range: TickRange,
+    tokens: [TokenInfo; 2],
+    symbols: [String; 2],
+    prices: [String; 3],
+}
+
+impl DepositPlan {
+    fn sentence(&self, [amount0, amount1]: &[TokenAmount; 2]) -> String {
+        let ([symbol0, symbol1], [low, high, _]) = (&self.symbols, &self.prices);
+        let ticks = format!("ticks {} to {}, prices {low} to {high}", self.range.lower(), self.range.upper());
+        match self.id {
+            None => format!("Open a position in {symbol0}/{symbol1} with {amount0} {symbol0} and {amount1} {symbol1}, {ticks}"),
+            Some(id) => format!("Add {amount0} {symbol0} and {amount1} {symbol1} to position {id}, {ticks}"),
+        }
+    }
+}
+
+/// Place of a deposit.
+pub(super) struct Target {
+    /// Position that is added to; `None` for a new one.
+    pub(super) id: Option<PositionId>,
+    /// Fee of the pool in hundredths of a basis point.
+    pub(super) fee: u32,
+    /// Range of the position.
+    pub(super) range: TickRange,
+    /// Square root of the pool's price, times 2^96.
+    pub(super) sqrt_price_x96: U256,
+    /// Time of the block that it was read in, in seconds since the Unix epoch.
+    pub(super) head_time: u64,
+}
+
+/// Refuses paper mode, which keeps no positions.
+///
+/// # Errors
+/// `VALIDATION_FAILED` in paper mode.
+pub(super) fn refuse_paper(context: &CallContext) -> Result<(), ToolError> {
+    let what = "liquidity positions are not kept in paper mode, so nothing can be deposited there";
+    context.world.paper().map_or(Ok(()), |_| Err(ToolError::new(ErrorCode::ValidationFailed, what)))
+}
+
+/// Contract of a token of a pool.
+///
+/// # Errors
+/// `VALIDATION_FAILED` for the native token.
+pub(super) fn contract(token: &TokenInfo, parameter: &str) -> Result<Address, ToolError> {
+    match token.id {
+        TokenId::Erc20(address) => Ok(address),
+        TokenId::Native => {
+            let what = format_args!("V3 pools hold the wrapped token: use W{0}, and wrap_native to get it", token.symbol);
+            Err(invalid(parameter, &what))
+        }
+    }
+}
+
+/// Balance and allowance of one token of a deposit.
+struct TokenState {
+    token: TokenInfo,
+    contract: Address,
+    allowed: U256,
+    /// Balance, and what signed orders may still take of it.
+    held: [U256; 2],
+}
+
+async fn token_state(
+    context: &CallContext,
+    chain: &ConnectedChain,
+    (token, contract): (&TokenInfo, Address),
+    (account, manager): (Address, Address),
+) -> Result<TokenState, ToolError> {
+    let (now, _) = allowances::read(chain, contract, account, manager, &[]).await?;
+    let promised = context.world.promised(chain.network().chain_id, account, contract)?;
+    Ok(TokenState { token: token.clone(), contract, allowed: now.of_token, held: [now.balance, promised] })
+}
+
+/// Amounts of token0 and token1 that a call offers, in raw units: both, or one, of which the other follows by the range and
+/// the price. `parameters` are the names of the amounts in the order of the tokens.
+fn offered(
+    wished: [Option<&str>; 2],
+    parameters: [&'static str; 2],
+    states: &[TokenState; 2],
+    target: &Target,
+) -> Result<[U256; 2], ToolError> {
+    let parse = |at: usize| {
+        let (Some(text), Some(state), Some(parameter)) = (wished.get(at), states.get(at), parameters.get(at)) else {
+            return Ok(None);
+        };
+        let Some(text) = text else { return Ok(None) };
+        let [held, promised] = state.held;
+        let raw = match text.trim().eq_ignore_ascii_case("max") {
+            true => held.saturating_sub(promised),
+            false => TokenAmount::parse(text, state.token.decimals).map_err(|error| invalid(parameter, &error))?.raw(),
+        };
+        Ok::<_, ToolError>(Some(raw))
+    };
+    let (range, price) = (target.range, target.sqrt_price_x96);
+    let alone = |error: MathError| invalid(parameters[0], &format_args!("the position cannot hold that much: {error}"));
+    let [name0, name1] = parameters;
+    let one_sided = |parameter: &'static str| move |error: MathError| match error {
+        MathError::PriceOutOfRange => invalid(parameter, &"at the pool's price this range takes only the other token"),
+        other => invalid(parameter, &format_args!("the position cannot hold that much: {other}")),
+    };
+    let most = match (parse(0)?, parse(1)?) {
+        (None, None) => return Err(invalid(name0, &"name an amount of one token or of both")),
+        (Some(first), Some(second)) => [first, second],
+        // As much of the other token as the first one's liquidity needs.
+        (Some(first), None) => [first, range.beside_first(price, first).map_err(one_sided(name0))?],
+        (None, Some(second)) => [range.beside_second(price, second).map_err(one_sided(name1))?, second],
+    };
+    let (liquidity, taken) = range.deposit(price, most).map_err(alone)?;
+    if liquidity == 0 {
+        return Err(invalid(parameters[0], &"too little for this range at the pool's price"));
+    }
+    Ok(taken)
+}
+
+/// Prepares a deposit of at most the wished amounts.
+///
+/// # Errors
+/// `VALIDATION_FAILED` for amounts that make no position, `INSUFFICIENT_BALANCE`, and the errors of the chain.
+pub(super) async fn prepare(
+    context: &CallContext,
+    chain: &ConnectedChain,
+    target: Target,
+    tokens: [(TokenInfo, Address); 2],
+    (wished, parameters): ([Option<&str>; 2], [&'static str; 2]),
+    slippage: BasisPoints,
+) -> Result<(Proposal, DepositPlan), ToolError> {
+    let account = context.world.account(None)?;
+    let manager = positions::contracts(chain)?.manager;
+    let [first, second] = &tokens;
+    let state = |one: &(TokenInfo, Address)| {
+        let one = one.clone();
+        async move { token_state(context, chain, (&one.0, one.1), (account, manager)).await }
+    };
+    let (first, second) = futures::try_join!(state(first), state(second))?;
+    let states = [first, second];
+    let most = offered(wished, parameters, &states, &target)?;
+    for (state, needed) in states.iter().zip(most) {
+        let [held, promised] = state.held;
+        if needed > held.saturating_sub(promised) {
+            return Err(insufficient(&state.token, [needed, held, promised])?);
+        }
+    }
+    let least = target.range.least_deposit(target.sqrt_price_x96, most, slippage).map_err(impossible)?;
+    let deadline = chain.deadline_time(&*context.world.clock, target.head_time).saturating_add(EXPIRES_IN);
+    let deposit = Deposit { most, least, deadline: U256::from(deadline) };
+    let [token0, token1] = [states[0].contract, states[1].contract];
+    let plan = match target.id {
+        Some(id) => PositionPlan::Increase { token_id: id.token(), deposit },
+        None => PositionPlan::Mint { token0, token1, fee: target.fee, range: target.range, deposit },
+    };
+    let (mut legs, mut clean_up, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
+    for (state, most) in states.iter().zip(most).filter(|(state, most)| state.allowed < *most) {
+        let contract = state.contract;
+        let is_set = !state.allowed.is_zero();
+        if is_set && allowances::needs_zero_first(chain, contract, account, manager, most).await? {
+            legs.push(allowances::approve(LegPurpose::Approve, contract, manager, U256::ZERO));
+        }
+        legs.push(allowances::approve(LegPurpose::Approve, contract, manager, most));
+        clean_up.push(allowances::approve(LegPurpose::CleanUp, contract, manager, U256::ZERO));
+        let (token, kind) = (state.token.clone(), AllowanceKind::Erc20);
+        bounds.push(AllowanceBound { token, spender: manager, kind, at_most: U256::ZERO });
+    }
+    legs.push(PlanLeg {
+        purpose: LegPurpose::Main,
+        to: manager,
+        value: U256::ZERO,
+        data: plan.calldata(account),
+        gas_limit: DEPOSIT_GAS,
+        slots: Vec::new(),
+    });
+    legs.extend(clean_up);
+    let [low, high] = target.range.sqrt_prices().map_err(impossible)?;
+    let [of0, of1] = [&states[0].token, &states[1].token];
+    let price = |sqrt: U256| {
+        per_whole(price_of(sqrt), of0, of1).ok_or_else(|| impossible(MathError::PriceOutOfRange))
+    };
+    let symbol = |state: &TokenState| match state.token.listed {
+        true => state.token.symbol.to_string(),
+        false => state.contract.to_string(),
+    };
+    let kept = DepositPlan {
+        id: target.id,
+        range: target.range,
+        symbols: [symbol(&states[0]), symbol(&states[1])],
+        prices: [price(low)?, price(high)?, price(target.sqrt_price_x96)?],
+        tokens: [of0.clone(), of1.clone()],
+    };
+    let whole = [TokenAmount::new(most[0], of0.decimals)?, TokenAmount::new(most[1], of1.decimals)?];
+    let outflow = |token: &TokenInfo, amount| Outflow { token: token.clone(), amount };
+    let proposal = Proposal {
+        chain_id: chain.network().chain_id,
+        tool: *context.meta(),
+        call_id: context.call_id(),
+        golem_id: context.golem_id().clone(),
+        account,
+        intent: ProposalIntent::Liquidity,
+        legs,
+        outflows: vec![outflow(of0, most[0]), outflow(of1, most[1])],
+        inflows: Vec::new(),
+        allowances: bounds,
+        trade: None,
+        recipients: vec![account],
+        order: None,
+        replaces: None,
+        expected_outcome: SafeText::clean(&kept.sentence(&whole), 300),
+    };
+    Ok((proposal, kept))
+}
+
+/// Event of the deposit in the included main transaction; `None` before inclusion.
+fn added(plan: &DepositPlan, committed: &CommitOutcome) -> Option<Manager::IncreaseLiquidity> {
+    let main = committed.legs.iter().find(|leg| leg.purpose == LegPurpose::Main && leg.state == TxState::Confirmed)?;
+    let manager = committed.payload.proposal().legs.iter().find(|leg| leg.purpose == LegPurpose::Main)?.to;
+    let mut own = main.logs.iter().filter(|log| log.address == manager);
+    own.find_map(|log| {
+        let event = Manager::IncreaseLiquidity::decode_log(log).ok()?.data;
+        plan.id.is_none_or(|id| id.token() == event.tokenId).then_some(event)
+    })
+}
+
+pub(super) fn output(
+    context: &CallContext,
+    plan: DepositPlan,
+    committed: &CommitOutcome,
+) -> Result<ToolReply<Output>, ToolError> {
+    let sent = PlanReceipt::of(context, committed)?;
+    let network = context.world.chain(&committed.payload.proposal().chain_id.to_string())?.network();
+    // The last transaction of the plan only revokes.
+    let main = committed.legs.iter().find(|leg| leg.purpose == LegPurpose::Main);
+    let event = added(&plan, committed);
+    let simulated = |token: TokenId| {
+        let moved = committed.simulated.moves.iter().find(|moved| moved.token == token);
+        moved.map_or(U256::ZERO, |moved| moved.before.saturating_sub(moved.after))
+    };
+    let [first, second] = &plan.tokens;
+    let taken = match &event {
+        Some(event) => [event.amount0, event.amount1],
+        None => [simulated(first.id), simulated(second.id)],
+    };
+    let whole = [TokenAmount::new(taken[0], first.decimals)?, TokenAmount::new(taken[1], second.decimals)?];
+    let id = plan.id.or_else(|| event.as_ref().map(|event| PositionId::V3(event.tokenId)));
+    let mut explanation = sent.explain(&plan.sentence(&whole));
+    if let (None, Some(id)) = (plan.id, id) {
+        explanation.push_str(&format!(" It is position {id}."));
+    }
+    let [amount0, amount1] = whole.map(|amount| amount.to_string());
+    let DepositPlan { range, symbols: [token0, token1], prices: [price_lower, price_upper, price], .. } = plan;
+    let output = Output {
+        tx_hash: main.map(|leg| leg.hash.to_string()),
+        block_number: main.and_then(|leg| leg.block),
+        position_id: id.map(|id| id.to_string()),
+        token0,
+        token1,
+        amount0,
+        amount1,
+        liquidity_added: event.map(|event| event.liquidity.to_string()),
+        tick_lower: range.lower(),
+        tick_upper: range.upper(),
+        price_lower,
+        price_upper,
+        price,
+        gas_used: sent.gas_used,
+        explorer_url: main.map(|leg| explorer_url(network, &leg.hash)),
+    };
+    Ok(ToolReply::new(output, explanation))
+}

@@ -1,0 +1,115 @@
+//! `increase_liquidity`: adds to a liquidity position.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::deposits::{self, DepositPlan, Output, Target};
+use crate::data::get_position::not_found;
+use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
+use crate::positions;
+use crate::shared::invalid;
+use crate::swap_query::slippage;
+use bardo_base::error::ToolError;
+use bardo_base::model::{
+    ActionClass, CapabilityTier, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use bardo_safety::pipeline::CommitOutcome;
+use bardo_safety::proposal::Proposal;
+use golem_protocols::uniswap::positions::PositionId;
+
+/// Definition of the `increase_liquidity` tool.
+pub static TOOL_DEF: ToolDef = ToolDef::write::<IncreaseLiquidity>();
+
+/// Parameters of `increase_liquidity`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Number of the position's token, such as "42".
+    position_id: String,
+    /// Most of the pool's first token, in whole tokens, or "max". Without it, as much as the other amount needs.
+    #[serde(default)]
+    amount0: Option<String>,
+    /// Most of the pool's second token, in whole tokens, or "max". Without it, as much as the other amount needs.
+    #[serde(default)]
+    amount1: Option<String>,
+    /// Chain name, alias or decimal id.
+    chain: String,
+    /// Slippage tolerance in basis points, as a bound on the pool's price; the minimum amounts follow from it.
+    #[serde(default)]
+    slippage_bps: Option<u32>,
+}
+
+/// Implementation of `increase_liquidity`; see [`TOOL_DEF`].
+pub struct IncreaseLiquidity;
+
+impl WriteTool for IncreaseLiquidity {
+    const META: ToolMeta = ToolMeta {
+        name: "increase_liquidity",
+        description: "Adds to one of the wallet's Uniswap V3 liquidity positions. Both tokens need a price feed, and the \
+                      pool's price must agree with the feeds. The position manager is allowed exactly what is deposited, \
+                      and the allowance is revoked. get_position names the pool's first and second token.",
+        category: Category::Lp,
+        capability: CapabilityTier::Write,
+        risk_tier: RiskTier::Layer3,
+        tick_budget: TickBudget::Slow,
+        progress_steps: super::exits::STEPS,
+        sprite_trigger: SpriteTrigger::Executing,
+        prompt_snippet: "Adds amounts of both tokens to a liquidity position.",
+        prompt_guidelines: Guidelines {
+            thriving: "Add to a position that is in its range and earns more than it loses.",
+            cautious: "Add only to positions in the middle of their range.",
+            declining: "Do not add; withdraw instead.",
+            terminal: "Not allowed; close the position.",
+            memory: None,
+        },
+        idempotent: false,
+        action_class: ActionClass::IncreasePosition,
+        checks: deposits::CHECKS,
+        event_params: &["position_id", "amount0", "amount1", "chain"],
+        summary_fields: &["tx_hash", "position_id", "amount0", "amount1"],
+        card: None,
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+    type Plan = DepositPlan;
+
+    fn example() -> Value {
+        json!({"position_id": "1", "amount0": "0.1", "chain": "ethereum"})
+    }
+
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, DepositPlan), ToolError> {
+        let chain = context.world.chain(&params.chain)?;
+        let account = context.world.account(None)?;
+        deposits::refuse_paper(context)?;
+        let slippage = slippage(context, params.slippage_bps)?;
+        let id: PositionId = params.position_id.parse().map_err(|error| invalid("position_id", &error))?;
+        context.step("Reading position");
+        let (head, read) = positions::read(chain, &[id]).await?;
+        let Some(state) = read.states.first().copied().flatten() else { return Err(not_found(chain.network(), id)) };
+        if state.owner != account {
+            return Err(invalid("position_id", &format_args!("position {id} belongs to {}", state.owner)));
+        }
+        let key = state.key;
+        let token = |address| Ok::<_, ToolError>((read.token(address)?.clone(), address));
+        let target = Target {
+            id: Some(id),
+            fee: key.fee,
+            range: key.range,
+            sqrt_price_x96: state.sqrt_price_x96,
+            head_time: head.time,
+        };
+        let tokens = [token(key.token0)?, token(key.token1)?];
+        let wished = [params.amount0.as_deref(), params.amount1.as_deref()];
+        deposits::prepare(context, chain, target, tokens, (wished, ["amount0", "amount1"]), slippage).await
+    }
+
+    fn output(
+        context: &CallContext,
+        plan: DepositPlan,
+        committed: &CommitOutcome,
+    ) -> Result<ToolReply<Output>, ToolError> {
+        deposits::output(context, plan, committed)
+    }
+}
