@@ -1,16 +1,26 @@
-//! Withdrawals from liquidity positions that a hostile tool or agent bends: the pipeline refuses each before it is signed.
+//! Deposits into liquidity positions and withdrawals from them that a hostile tool or agent bends: the pipeline refuses each
+//! before it is signed.
 
-use alloy::primitives::aliases::{I24, U24};
+use std::sync::LazyLock;
+
+use alloy::primitives::aliases::{I24, U24, U160};
 use alloy::primitives::{Address, Bytes, U256, hex};
 use alloy::providers::Provider as _;
 use alloy::sol_types::SolCall;
 use bardo::abi::erc20::{Erc20, OpenMint};
-use bardo::abi::uniswap_v3::NonfungiblePositionManager as Manager;
-use bardo::chain::network::KnownContract;
+use bardo::abi::uniswap_v3::{NonfungiblePositionManager as Manager, SwapRouter02, UniswapV3Factory, UniswapV3Pool};
+use bardo::base::error::ErrorCode;
+use bardo::base::units::BasisPoints;
+use bardo::chain::network::{KnownContract, NetworkKind};
+use bardo::chain::sender::SenderRules;
 use bardo::chain::token::{self, TokenInfo};
-use bardo::safety::proposal::{Inflow, LegPurpose, Proposal, ProposalIntent};
+use bardo::safety::approval::Consent;
+use bardo::safety::proposal::{Inflow, LegPurpose, Outflow, Proposal, ProposalIntent};
+use bardo::sandbox::Sandbox;
+use bardo::uniswap::v3::manager::{Deposit, PositionPlan};
+use bardo::uniswap::v3::position::TickRange;
 
-use bardo_testkit::harness::{TestHarness, leg};
+use bardo_testkit::harness::{TestHarness, leg, sandbox};
 
 const FEE: u32 = 100;
 const STRANGER: Address = Address::repeat_byte(0x5a);
@@ -30,7 +40,10 @@ struct Holder {
 
 impl Holder {
     async fn new(account: usize) -> Self {
-        let world = TestHarness::new(account).await;
+        Self::over(TestHarness::new(account).await).await
+    }
+
+    async fn over(world: TestHarness) -> Self {
         let manager = world.contract(KnownContract::V3PositionManager);
         let book = &world.client.network().book;
         let listed = |symbol: &str| book.tokens().iter().find(|token| token.symbol == symbol).unwrap().address;
@@ -221,4 +234,170 @@ async fn a_call_beside_the_withdrawal_is_refused() {
     let mut elsewhere = honest();
     elsewhere.legs[0].to = STRANGER;
     assert!(!holder.broken(elsewhere).await.is_empty());
+}
+
+/// Devnet of deposits, and that of deposits into a pool that an attacker moves.
+static STILL: LazyLock<Sandbox> = LazyLock::new(|| sandbox(27));
+static MOVED: LazyLock<Sandbox> = LazyLock::new(|| sandbox(28));
+
+impl Holder {
+    async fn on(devnet: &'static Sandbox, account: usize) -> Self {
+        let rules = SenderRules::for_network(NetworkKind::Devnet, 1_000);
+        let holder = Self::over(TestHarness::over(devnet, account, rules).await).await;
+        for token in &holder.tokens {
+            let token = holder.world.contract_of(token);
+            let spender = holder.world.contract(KnownContract::SwapRouter02);
+            holder.world.send(token, Erc20::approveCall { spender, value: U256::MAX }).await;
+        }
+        holder
+    }
+
+    /// Square root of the pool's price, times 2^96.
+    async fn price(&self) -> U256 {
+        let [token0, token1] = [0, 1].map(|at| self.world.contract_of(&self.tokens[at]));
+        let factory = self.world.contract(KnownContract::V3Factory);
+        let call = UniswapV3Factory::getPoolCall { tokenA: token0, tokenB: token1, fee: U24::from(FEE) };
+        let pool = self.world.ask(factory, call).await;
+        self.world.ask(pool, UniswapV3Pool::slot0Call {}).await.sqrtPriceX96.to()
+    }
+
+    /// Sells a token in the pool, all of which is made for it.
+    async fn sell(&self, at: usize, amount: u64) {
+        let [token_in, token_out] = [at, 1 - at].map(|at| self.world.contract_of(&self.tokens[at]));
+        let value = self.whole(at, amount);
+        self.world.send(token_in, OpenMint::mintCall { to: self.world.account(), value }).await;
+        let params = SwapRouter02::ExactInputSingleParams {
+            tokenIn: token_in,
+            tokenOut: token_out,
+            fee: U24::from(FEE),
+            recipient: self.world.account(),
+            amountIn: value,
+            amountOutMinimum: U256::ZERO,
+            sqrtPriceLimitX96: U160::ZERO,
+        };
+        let router = self.world.contract(KnownContract::SwapRouter02);
+        self.world.send(router, SwapRouter02::exactInputSingleCall { params }).await;
+    }
+
+    fn whole(&self, at: usize, amount: u64) -> U256 {
+        U256::from(amount) * U256::from(10).pow(U256::from(self.tokens[at].decimals))
+    }
+
+    fn range(&self) -> TickRange {
+        let [first, second] = [0, 1].map(|at| self.tokens[at].decimals);
+        let middle = if first == second { 0 } else { 276_324 * (i32::from(second > first) * 2 - 1) };
+        TickRange::new(middle - 500, middle + 500).unwrap()
+    }
+
+    /// Deposit of a hundred of each token at the pool's price.
+    async fn deposit(&self) -> Deposit {
+        let most = [self.whole(0, 100), self.whole(1, 100)];
+        let least = self.range().least_deposit(self.price().await, most, BasisPoints::new(50).unwrap()).unwrap();
+        Deposit { most, least, deadline: self.soon() }
+    }
+
+    fn mint(&self, fee: u32, deposit: Deposit) -> PositionPlan {
+        let [token0, token1] = [0, 1].map(|at| self.world.contract_of(&self.tokens[at]));
+        PositionPlan::Mint { token0, token1, fee, range: self.range(), deposit }
+    }
+
+    /// Proposal of a deposit. Its allowances are already there, or are set and revoked beside it.
+    fn depositing(&self, data: Bytes, most: [U256; 2]) -> Proposal {
+        let mut main = leg(LegPurpose::Main, self.manager, data);
+        main.gas_limit = 700_000;
+        let outflow = |at: usize| Outflow { token: self.tokens[at].clone(), amount: most[at] };
+        Proposal {
+            outflows: vec![outflow(0), outflow(1)],
+            recipients: vec![self.world.account()],
+            ..self.world.proposal(ProposalIntent::Liquidity, vec![main])
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deposit_goes_to_a_position_of_the_account_and_nowhere_else() {
+    let holder = Holder::on(&STILL, 4).await;
+    let (deposit, me) = (holder.deposit().await, holder.world.account());
+    let honest = || holder.depositing(holder.mint(FEE, deposit).calldata(me), deposit.most);
+    assert!(holder.world.preview(honest()).await.is_ok());
+    let own = PositionPlan::Increase { token_id: holder.token_id, deposit };
+    assert!(holder.world.preview(holder.depositing(own.calldata(me), deposit.most)).await.is_ok());
+    // A position that somebody else would get, and one that somebody else has.
+    let given = holder.depositing(holder.mint(FEE, deposit).calldata(STRANGER), deposit.most);
+    assert!(holder.broken(given).await.contains(&"calldata".to_owned()));
+    let others = PositionPlan::Increase { token_id: U256::from(1), deposit };
+    let rules = holder.broken(holder.depositing(others.calldata(me), deposit.most)).await;
+    assert!(rules.contains(&"nft".to_owned()), "{rules:?}");
+    // More than is declared, and two deposits in one call.
+    let less = deposit.most.map(|most| most - U256::ONE);
+    assert!(
+        holder
+            .broken(holder.depositing(holder.mint(FEE, deposit).calldata(me), less))
+            .await
+            .contains(&"calldata".to_owned())
+    );
+    let twice = holder.together(vec![holder.mint(FEE, deposit).calldata(me), own.calldata(me)]);
+    assert!(holder.broken(holder.depositing(twice, deposit.most)).await.contains(&"calldata".to_owned()));
+    // Allowances for somebody else, of more than the deposit, or without their end.
+    let token = holder.world.contract_of(&holder.tokens[0]);
+    let allow = |purpose, spender, value| {
+        let call = Erc20::approveCall { spender, value };
+        leg(purpose, token, call.abi_encode().into())
+    };
+    for first in [
+        allow(LegPurpose::Approve, STRANGER, deposit.most[0]),
+        allow(LegPurpose::Approve, holder.manager, U256::MAX),
+        allow(LegPurpose::Approve, holder.manager, deposit.most[0] + U256::ONE),
+    ] {
+        let mut proposal = honest();
+        proposal.legs.insert(0, first);
+        assert!(holder.broken(proposal).await.contains(&"calldata".to_owned()));
+    }
+    let mut left = honest();
+    left.legs.push(allow(LegPurpose::CleanUp, holder.manager, U256::ONE));
+    assert!(holder.broken(left).await.contains(&"calldata".to_owned()));
+}
+
+/// Minimums that let a moved price through, a late deadline, and a pool that does not exist.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deposit_without_bounds_is_refused() {
+    let holder = Holder::on(&STILL, 5).await;
+    let (deposit, me) = (holder.deposit().await, holder.world.account());
+    let broken = async |fee: u32, deposit: Deposit| {
+        holder.broken(holder.depositing(holder.mint(fee, deposit).calldata(me), deposit.most)).await
+    };
+    for least in [[U256::ZERO; 2], [deposit.least[0], U256::ZERO], [U256::ZERO, deposit.least[1]]] {
+        assert_eq!(broken(FEE, Deposit { least, ..deposit }).await, ["min_out"]);
+    }
+    for deadline in [U256::MAX, U256::from(holder.now + 86_400)] {
+        assert_eq!(broken(FEE, Deposit { deadline, ..deposit }).await, ["deadline"]);
+    }
+    // No such pool: the simulation fails as well.
+    assert!(broken(10_000, deposit).await.contains(&"calldata".to_owned()));
+}
+
+/// The attacker moves the pool, lets the deposit be taken, and would move it back: before the preview, and between the
+/// preview and the signature.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deposit_into_a_moved_pool_is_refused() {
+    let holder = Holder::on(&MOVED, 6).await;
+    let me = holder.world.account();
+    let deposit = holder.deposit().await;
+    let proposal = holder.depositing(holder.mint(FEE, deposit).calldata(me), deposit.most);
+    let preview = holder.world.preview(proposal.clone()).await.unwrap();
+    let before = holder.price().await;
+    holder.sell(0, 30_000_000).await;
+    let after = holder.price().await;
+    assert!(after < before - before / U256::from(50), "four percent of the price: {before} {after}");
+    let nonce = holder.world.client.provider().get_transaction_count(me).await.unwrap();
+    let refused = holder.world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::PermitMismatch, "{refused:?}");
+    assert_eq!(holder.world.client.provider().get_transaction_count(me).await.unwrap(), nonce, "nothing was sent");
+    // A tool that asks for the moved price itself.
+    let moved = holder.deposit().await;
+    let rules = holder.broken(holder.depositing(holder.mint(FEE, moved).calldata(me), moved.most)).await;
+    assert!(rules.contains(&"price".to_owned()), "{rules:?}");
+    let own = PositionPlan::Increase { token_id: holder.token_id, deposit: moved };
+    let rules = holder.broken(holder.depositing(own.calldata(me), moved.most)).await;
+    assert!(rules.contains(&"price".to_owned()), "{rules:?}");
 }

@@ -24,13 +24,13 @@ use bardo::chain::price::{NoPrice, PriceChain, PriceResult, PriceSource};
 use bardo::chain::provider::ChainClient;
 use bardo::chain::token::{TokenId, TokenInfo as ChainToken};
 use bardo::safety::chain_snapshot::{SnapshotReader, portfolio};
-use bardo::uniswap::positions::AccountPositions;
 use bardo::safety::value::{PriceSpread, PriceSpreads};
 use bardo::sandbox::actors::{ActorRole, ActorTransaction, Actors, send};
 use bardo::sandbox::genesis::Deployment;
 use bardo::sandbox::plan::{SandboxToken, Venue};
 use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 use bardo::uniswap::address::{V3_POOL_INIT_CODE_HASH, v3_pool};
+use bardo::uniswap::positions::AccountPositions;
 use bardo::uniswap::twap::{PoolPrices, TwapPrices, TwapRules};
 use futures::future::BoxFuture;
 

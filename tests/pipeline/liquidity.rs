@@ -1,5 +1,7 @@
-//! Withdrawals from liquidity positions, through executor and pipeline on the devnet: what is claimed equals balances,
-//! events and answers of the position manager.
+//! Deposits into liquidity positions and withdrawals from them, through executor and pipeline on the devnet: what is
+//! claimed equals balances, events and answers of the position manager.
+
+use std::sync::{Arc, LazyLock};
 
 use alloy::primitives::aliases::{I24, U24, U160};
 use alloy::primitives::{Address, U256};
@@ -13,16 +15,20 @@ use bardo::base::error::{ErrorCode, ToolError};
 use bardo::base::model::{Phase, StopLevel};
 use bardo::base::units::TokenAmount;
 use bardo::chain::network::KnownContract;
+use bardo::chain::network::NetworkKind;
+use bardo::chain::sender::SenderRules;
 use bardo::engine::{ApprovalMode, CallStatus, Catalog, Executor, ToolCall, ToolInput, ToolResponse};
+use bardo::golem::vitals::{LifeTerms, VitalsMeter};
 use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::safety::stop::StopFile;
+use bardo::sandbox::Sandbox;
 use bardo::store::{Store, StoreConfig};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use bardo_testkit::acting::{acting, executor, ruled, seen};
-use bardo_testkit::harness::TestHarness;
+use bardo_testkit::harness::{TestHarness, sandbox};
 
 /// Fee of the pool of two stablecoins.
 const FEE: u32 = 100;
@@ -40,7 +46,10 @@ struct Fixture {
 impl Fixture {
     /// Account with some of USDC and of `other`, under the demo policy.
     async fn new(account: usize, other: &str) -> Self {
-        let world = TestHarness::new(account).await;
+        Self::over(TestHarness::new(account).await, other).await
+    }
+
+    async fn over(world: TestHarness, other: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
         let pipeline = world.pipeline_under(ruled(&world, folder.path(), &store, ""), &store);
@@ -258,4 +267,238 @@ async fn an_emptied_position_is_closed_without_a_withdrawal() {
         let params = json!({"position_id": "1", "share_pct": share, "chain": "ethereum"});
         assert_eq!(code(&fixture.call("remove_liquidity", params).await), Some(ErrorCode::ValidationFailed), "{share}");
     }
+}
+
+/// Devnets of the tests of deposits: one without trades, and one for each test that moves a pool.
+static STILL: LazyLock<Sandbox> = LazyLock::new(|| sandbox(26));
+static MOVED: LazyLock<Sandbox> = LazyLock::new(|| sandbox(27));
+static TRADED: LazyLock<Sandbox> = LazyLock::new(|| sandbox(28));
+
+impl Fixture {
+    /// Account on a devnet of its own, without any allowance.
+    async fn depositing(devnet: &'static Sandbox, account: usize, other: &str) -> Self {
+        let rules = SenderRules::for_network(NetworkKind::Devnet, 1_000);
+        let fixture = Self::over(TestHarness::over(devnet, account, rules).await, other).await;
+        let spender = fixture.manager();
+        for token in fixture.tokens {
+            fixture.world.send(token, Erc20::approveCall { spender, value: U256::ZERO }).await;
+        }
+        fixture
+    }
+
+    async fn allowed(&self) -> [U256; 2] {
+        let (owner, spender) = (self.world.account(), self.manager());
+        let of = async |at: usize| self.world.ask(self.tokens[at], Erc20::allowanceCall { owner, spender }).await;
+        [of(0).await, of(1).await]
+    }
+
+    /// Value of the account's liquidity positions, and of everything, in dollars.
+    async fn portfolio(&self) -> [f64; 2] {
+        let data = self.data("get_portfolio", json!({"chain": "ethereum"})).await;
+        assert_eq!(data["all_priced"], true, "{data:#}");
+        ["positions_usd", "total_usd"].map(|field| data[field].as_str().unwrap().parse().unwrap())
+    }
+
+    /// Equity by the vitals, in dollars.
+    async fn equity(&self) -> f64 {
+        let terms = LifeTerms { born_at: 0, high_water: None, lifespan_seconds: None };
+        let mut meter = VitalsMeter::new(Arc::new(seen(&self.world)), terms).unwrap();
+        let (_, worth) = meter.read(SystemClock.now_millis()).await;
+        worth.equity.unwrap().to_string().parse().unwrap()
+    }
+}
+
+/// Opened, added to and closed again: amounts, range, liquidity and owner are the contract's, no allowance stays, and the
+/// equity is what it was, but for gas.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_position_is_opened_added_to_and_closed() {
+    let fixture = Fixture::depositing(&STILL, 4, "DAI").await;
+    let (before, begun, equity) = (fixture.held().await, fixture.portfolio().await, fixture.equity().await);
+    assert_eq!(begun[0], 0.0);
+    let open = json!({
+        "token_a": "DAI", "token_b": "USDC", "amount_a": "400", "amount_b": "410", "fee_tier": FEE, "width_pct": "2",
+        "chain": "ethereum",
+    });
+    let opened = fixture.data("add_liquidity", open.clone()).await;
+    let held = fixture.held().await;
+    let given = gained(held, before);
+    assert_eq!(fixture.amounts(&opened, RECEIVED), given);
+    assert!(given.iter().all(|amount| !amount.is_zero()));
+    assert_eq!(fixture.allowed().await, [U256::ZERO; 2]);
+    let token_id: U256 = opened["position_id"].as_str().unwrap().parse().unwrap();
+    let position = fixture.world.ask(fixture.manager(), Manager::positionsCall { tokenId: token_id }).await;
+    assert_eq!(opened["liquidity_added"], position.liquidity.to_string());
+    assert_eq!(
+        (position.token0, position.token1, position.fee),
+        (fixture.tokens[0], fixture.tokens[1], U24::from(FEE))
+    );
+    let ticks = [position.tickLower.as_i32(), position.tickUpper.as_i32()];
+    assert_eq!([&opened["tick_lower"], &opened["tick_upper"]], [&json!(ticks[0]), &json!(ticks[1])]);
+    // Two percent of the price are 198 and 202 ticks by hand: ln(1.02) and ln(0.98) over ln(1.0001).
+    assert!((399..=402).contains(&(ticks[1] - ticks[0])), "{ticks:?}");
+    let owner = fixture.world.ask(fixture.manager(), Manager::ownerOfCall { tokenId: token_id }).await;
+    assert_eq!(owner, fixture.world.account());
+    // What went in counts: the equity falls by gas alone, here less than five dollars.
+    let dollars = |amounts: [U256; 2]| -> f64 {
+        let micro = |at: usize| amounts[at] * U256::from(1_000_000) / fixture.whole(at, 1);
+        (micro(0) + micro(1)).to::<u64>() as f64 / 1e6
+    };
+    let [positions, total] = fixture.portfolio().await;
+    assert!((positions - dollars(given)).abs() < 1.0, "{positions} for {given:?}");
+    assert!(begun[1] - total > 0.0 && begun[1] - total < 5.0, "{begun:?} {total}");
+    let after = fixture.equity().await;
+    assert!(equity - after > 0.0 && equity - after < 5.0, "{equity} {after}");
+
+    let at = json!({"position_id": token_id.to_string(), "chain": "ethereum"});
+    let mut more = at.clone();
+    more["amount0"] = json!("100");
+    let increased = fixture.data("increase_liquidity", more).await;
+    let given = gained(fixture.held().await, held);
+    assert_eq!(fixture.amounts(&increased, RECEIVED), given);
+    assert!(fixture.whole(0, 100) - given[0] <= U256::from(10).pow(U256::from(12)), "{given:?}: the named amount");
+    let now = fixture.world.ask(fixture.manager(), Manager::positionsCall { tokenId: token_id }).await;
+    let added: u128 = increased["liquidity_added"].as_str().unwrap().parse().unwrap();
+    assert_eq!(now.liquidity, position.liquidity + added);
+    assert_eq!(fixture.allowed().await, [U256::ZERO; 2]);
+
+    let closed = fixture.data("close_position", at).await;
+    assert_eq!(closed["closed"], true);
+    let end = fixture.held().await;
+    for (before, end) in before.into_iter().zip(end) {
+        // One unit for each of the two deposits and the withdrawal.
+        assert!(before >= end && before - end <= U256::from(3), "{before} {end}");
+    }
+    assert!(fixture.portfolio().await[0] == 0.0 && (equity - fixture.equity().await).abs() < 10.0);
+
+    // Neither the phases nor the stops that forbid purchases let a deposit pass.
+    for phase in [Phase::Defensive, Phase::Survival, Phase::Terminal] {
+        fixture.phase.send(phase).unwrap();
+        assert_eq!(code(&fixture.call("add_liquidity", open.clone()).await), Some(ErrorCode::SafetyPhaseBlocked));
+    }
+    fixture.phase.send(Phase::Thriving).unwrap();
+    let stop = StopFile::in_folder(fixture.folder.path());
+    stop.raise(StopLevel::ExitOnly, "odd prices", "test", SystemClock.now_millis()).unwrap();
+    assert_eq!(code(&fixture.call("add_liquidity", open).await), Some(ErrorCode::Halted));
+}
+
+/// A trade moves a pool and the amounts of every position in it, and with them neither the equity nor the vitals. A deposit
+/// at the moved price is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moved_pool_moves_no_equity_and_takes_no_deposit() {
+    let fixture = Fixture::depositing(&MOVED, 5, "USDT").await;
+    fixture.world.send(fixture.tokens[0], Erc20::approveCall { spender: fixture.manager(), value: U256::MAX }).await;
+    fixture.world.send(fixture.tokens[1], Erc20::approveCall { spender: fixture.manager(), value: U256::MAX }).await;
+    let token_id = fixture.open(3_000).await;
+    let at = json!({"position_id": token_id.to_string(), "chain": "ethereum"});
+    let row = async || fixture.data("get_position", at.clone()).await["positions"][0].clone();
+    let (value, equity) = (fixture.portfolio().await[0], fixture.equity().await);
+    assert!((value - 6_000.0).abs() < 30.0, "{value}");
+    let open = json!({
+        "token_a": "USDC", "token_b": "USDT", "amount_a": "300", "fee_tier": FEE, "width_pct": "1", "chain": "ethereum",
+    });
+    assert_eq!(fixture.call("add_liquidity", open.clone()).await.status, CallStatus::Success);
+    let value = fixture.portfolio().await[0];
+
+    // All that the pool has of one token: the price leaves every range.
+    let pool = row().await["pool"].as_str().unwrap().parse::<Address>().unwrap();
+    let to = fixture.world.account();
+    let wealth = fixture.whole(0, 40_000_000);
+    fixture.world.send(fixture.tokens[0], OpenMint::mintCall { to, value: wealth }).await;
+    let held = fixture.equity().await;
+    fixture.swap(0, 40_000_000).await;
+    let left = fixture.world.ask(fixture.tokens[1], Erc20::balanceOfCall { owner: pool }).await;
+    assert!(left < fixture.whole(1, 100_000), "the trade was too small to move the price: {left}");
+    let moved = row().await;
+    assert_eq!(moved["in_range"], false);
+    let [positions, _] = fixture.portfolio().await;
+    // Its amounts are all of the first token now, and the fees of the trade, at most 0.01 % of 40 million, are owed.
+    assert!(positions >= value && positions < value + 4_100.0, "{value} {positions}");
+    let stated: f64 = moved["value_usd"].as_str().unwrap().parse().unwrap();
+    assert!(stated >= 5_990.0, "what a withdrawal would pay: {stated}");
+    // The account gave far more than it got, in the wallet; its positions lost nothing.
+    assert!(fixture.equity().await < held && held > equity);
+    let refused = fixture.call("add_liquidity", open).await;
+    assert_eq!((refused.status, code(&refused)), (CallStatus::Blocked, Some(ErrorCode::SafetySimulationFailed)));
+    let violations = refused.error.as_ref().unwrap().violations();
+    let rules: Vec<String> = violations.iter().map(|violation| violation.rule.to_string()).collect();
+    assert_eq!(rules, ["price"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn impossible_deposits_are_refused_before_anything_is_proposed() {
+    let fixture = Fixture::depositing(&STILL, 6, "DAI").await;
+    let with = |change: &[(&str, Value)]| {
+        let mut params = json!({
+            "token_a": "DAI", "token_b": "USDC", "amount_a": "100", "fee_tier": FEE, "width_pct": "2",
+            "chain": "ethereum",
+        });
+        for (name, value) in change {
+            params[*name] = value.clone();
+        }
+        params
+    };
+    let null = Value::Null;
+    for (change, expected) in [
+        (vec![("fee_tier", json!(10_000))], ErrorCode::PoolNotFound),
+        (vec![("token_b", json!("DAI"))], ErrorCode::ValidationFailed),
+        (vec![("token_b", json!("ETH"))], ErrorCode::ValidationFailed),
+        (vec![("amount_a", null.clone())], ErrorCode::ValidationFailed),
+        (vec![("amount_a", json!("0"))], ErrorCode::ValidationFailed),
+        (vec![("amount_a", json!("100000"))], ErrorCode::InsufficientBalance),
+        (vec![("width_pct", null.clone())], ErrorCode::ValidationFailed),
+        (vec![("tick_lower", json!(1))], ErrorCode::ValidationFailed),
+        // A range above the price holds only the pool's first token, and one below it only the second.
+        (
+            vec![
+                ("width_pct", null.clone()),
+                ("price_lower", json!("2")),
+                ("price_upper", json!("3")),
+                ("amount_b", json!("1")),
+                ("amount_a", null.clone()),
+            ],
+            ErrorCode::ValidationFailed,
+        ),
+    ] {
+        let response = fixture.call("add_liquidity", with(&change)).await;
+        assert_eq!(code(&response), Some(expected), "{change:?} {response:#?}");
+    }
+    let others = json!({"position_id": "1", "amount0": "1", "chain": "ethereum"});
+    assert_eq!(code(&fixture.call("increase_liquidity", others).await), Some(ErrorCode::ValidationFailed));
+}
+
+/// What the position is owed goes back into it but for what its range does not take, which the wallet gets to the unit.
+#[tokio::test(flavor = "multi_thread")]
+async fn fees_are_added_to_their_position() {
+    let fixture = Fixture::depositing(&TRADED, 7, "DAI").await;
+    for token in fixture.tokens {
+        fixture.world.send(token, Erc20::approveCall { spender: fixture.manager(), value: U256::MAX }).await;
+    }
+    let token_id = fixture.open(2_000).await;
+    for token in fixture.tokens {
+        fixture.world.send(token, Erc20::approveCall { spender: fixture.manager(), value: U256::ZERO }).await;
+    }
+    let at = json!({"position_id": token_id.to_string(), "chain": "ethereum"});
+    assert_eq!(
+        code(&fixture.call("compound_fees", at.clone()).await),
+        Some(ErrorCode::ValidationFailed),
+        "nothing owed"
+    );
+    fixture.swap(0, 40_000).await;
+    fixture.swap(1, 20_000).await;
+    let recipient = fixture.world.account();
+    let params = Manager::CollectParams { tokenId: token_id, recipient, amount0Max: u128::MAX, amount1Max: u128::MAX };
+    let owed = fixture.would(Manager::collectCall { params }).await;
+    let before = fixture.held().await;
+    let liquidity = fixture.world.ask(fixture.manager(), Manager::positionsCall { tokenId: token_id }).await.liquidity;
+    let compounded = fixture.data("compound_fees", at.clone()).await;
+    let added = fixture.amounts(&compounded, RECEIVED);
+    assert!(added.iter().all(|amount| !amount.is_zero()), "{compounded:#}");
+    let rest = gained(before, fixture.held().await);
+    assert_eq!([added[0] + rest[0], added[1] + rest[1]], [owed.amount0, owed.amount1]);
+    assert!(rest.iter().any(|amount| !amount.is_zero()), "one of the two is more than the range takes");
+    let now = fixture.world.ask(fixture.manager(), Manager::positionsCall { tokenId: token_id }).await;
+    let by_tool: u128 = compounded["liquidity_added"].as_str().unwrap().parse().unwrap();
+    assert_eq!(now.liquidity, liquidity + by_tool);
+    assert_eq!((now.tokensOwed0, now.tokensOwed1, fixture.allowed().await), (0, 0, [U256::ZERO; 2]));
+    assert_eq!(code(&fixture.call("compound_fees", at).await), Some(ErrorCode::ValidationFailed), "nothing is left");
 }

@@ -584,9 +584,8 @@ fn add_position(
     }
     let ids = [state.key.token0, state.key.token1].map(TokenId::Erc20);
     let decimals = ids.map(|id| balances.get(&id).filter(|(token, _)| token.listed).map(|(token, _)| token.decimals));
-    let priced = |id: TokenId, decimals: Option<u8>| {
-        Some(PricedToken { usd: spreads.get(id).ok()?.feed?, decimals: decimals? })
-    };
+    let priced =
+        |id: TokenId, decimals: Option<u8>| Some(PricedToken { usd: spreads.get(id).ok()?.feed?, decimals: decimals? });
     let prices = priced(ids[0], decimals[0]).zip(priced(ids[1], decimals[1])).map(|(first, second)| [first, second]);
     let counted = prices.and_then(|prices| Some((state.fair_amounts(prices)?, state.exit_value(prices)?)));
     let amounts = match counted {

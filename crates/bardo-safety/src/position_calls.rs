@@ -47,10 +47,14 @@ pub enum PositionRuleError {
     #[error("a deposit sends no value, signs no message, brings nothing in, and leaves no allowance")]
     DepositMovesMore,
     /// Outflows other than the two tokens with the maximums of the call.
-    #[error("a deposit declares both tokens of the position as outflows, each with the maximum of the call, and nothing else")]
+    #[error(
+        "a deposit declares both tokens of the position as outflows, each with the maximum of the call, and nothing else"
+    )]
     Outflows,
     /// Another call beside a deposit than an allowance for it.
-    #[error("a deposit's other calls allow the position manager exactly what the deposit takes at most, and revoke it afterwards")]
+    #[error(
+        "a deposit's other calls allow the position manager exactly what the deposit takes at most, and revoke it afterwards"
+    )]
     BesideDeposit,
     /// Inflows other than two tokens for the account.
     #[error("a withdrawal declares both tokens of the position as inflows of the account, and nothing else")]
@@ -137,7 +141,7 @@ pub fn class(plan: &PositionPlan) -> ActionClass {
     match plan {
         PositionPlan::Close { .. } => ActionClass::ClosePosition,
         PositionPlan::Collect { .. } | PositionPlan::Remove { .. } => ActionClass::DecreasePosition,
-        PositionPlan::Increase { .. } => ActionClass::IncreasePosition,
+        PositionPlan::Increase { .. } | PositionPlan::Compound { .. } => ActionClass::IncreasePosition,
         PositionPlan::Mint { .. } => ActionClass::NewPosition,
     }
 }
@@ -155,7 +159,13 @@ pub fn declares(proposal: &Proposal, manager: Option<Address>, change: &NftChang
         }
         // The manager gives the number.
         Some(PositionPlan::Mint { .. }) => moved == (Address::ZERO, proposal.account),
-        Some(PositionPlan::Collect { .. } | PositionPlan::Remove { .. } | PositionPlan::Increase { .. }) | None => false,
+        Some(
+            PositionPlan::Collect { .. }
+            | PositionPlan::Remove { .. }
+            | PositionPlan::Increase { .. }
+            | PositionPlan::Compound { .. },
+        )
+        | None => false,
     }
 }
 
@@ -164,7 +174,10 @@ pub fn moves_a_token(proposal: &Proposal, manager: Option<Address>) -> Option<&'
     match plan(proposal, manager)? {
         PositionPlan::Close { .. } => Some("the token of the closed position is burned"),
         PositionPlan::Mint { .. } => Some("the account gets the token of the new position"),
-        PositionPlan::Collect { .. } | PositionPlan::Remove { .. } | PositionPlan::Increase { .. } => None,
+        PositionPlan::Collect { .. }
+        | PositionPlan::Remove { .. }
+        | PositionPlan::Increase { .. }
+        | PositionPlan::Compound { .. } => None,
     }
 }
 
@@ -182,7 +195,10 @@ pub fn positions_after(
     match plan(proposal, manager)? {
         PositionPlan::Close { .. } => before.checked_sub(U256::ONE),
         PositionPlan::Mint { .. } => before.checked_add(U256::ONE),
-        PositionPlan::Collect { .. } | PositionPlan::Remove { .. } | PositionPlan::Increase { .. } => None,
+        PositionPlan::Collect { .. }
+        | PositionPlan::Remove { .. }
+        | PositionPlan::Increase { .. }
+        | PositionPlan::Compound { .. } => None,
     }
 }
 

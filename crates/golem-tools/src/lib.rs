@@ -68,6 +68,7 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &lp::add_liquidity::TOOL_DEF,
     &lp::close_position::TOOL_DEF,
     &lp::collect_fees::TOOL_DEF,
+    &lp::compound_fees::TOOL_DEF,
     &lp::increase_liquidity::TOOL_DEF,
     &lp::remove_liquidity::TOOL_DEF,
     &safety::check_safety_status::TOOL_DEF,

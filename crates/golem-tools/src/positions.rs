@@ -319,9 +319,8 @@ pub(crate) async fn held_positions(
     let prices = tokens.into_iter().zip(reports);
     let prices: BTreeMap<Address, Usd> =
         prices.filter_map(|(token, report)| Some((token, report.price.as_ref()?.usd))).collect();
-    let priced = |address: Address| {
-        Some(PricedToken { usd: *prices.get(&address)?, decimals: known(address)?.decimals })
-    };
+    let priced =
+        |address: Address| Some(PricedToken { usd: *prices.get(&address)?, decimals: known(address)?.decimals });
     let row = |state: &&PositionState| {
         let key = &state.key;
         let symbol = |address: Address| known(address).map_or_else(|| address.to_string(), |one| one.symbol.clone());

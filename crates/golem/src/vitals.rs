@@ -286,10 +286,8 @@ async fn held(
         let listed: Vec<_> =
             tokens.map(|token| (token.address, token.decimals, calls.push(token.address, &balance))).collect();
         let deposits = |id| OriginSettler::depositsCall { orderId: id };
-        let leaving: Vec<_> = leaving
-            .clone()
-            .map(|(id, intent)| (*id, calls.push(intent.origin_settler, &deposits(*id))))
-            .collect();
+        let leaving: Vec<_> =
+            leaving.clone().map(|(id, intent)| (*id, calls.push(intent.origin_settler, &deposits(*id)))).collect();
         let filled = |id| DestinationSettler::filledForCall { orderId: id };
         let arriving: Vec<_> =
             arriving.clone().filter_map(|(id, _)| Some((*id, calls.push(settler?, &filled(*id))))).collect();

@@ -296,9 +296,8 @@ impl ChainReader {
 fn position_row(state: &PositionState, network: &Network, prices: &BTreeMap<Address, Usd>) -> PositionRow {
     let tokens = network.book.tokens();
     let token = |address: Address| tokens.iter().find(|token| token.address == address);
-    let priced = |address: Address| {
-        Some(PricedToken { usd: *prices.get(&address)?, decimals: token(address)?.decimals })
-    };
+    let priced =
+        |address: Address| Some(PricedToken { usd: *prices.get(&address)?, decimals: token(address)?.decimals });
     let key = &state.key;
     let pair = priced(key.token0).zip(priced(key.token1));
     let name = |address: Address| token(address).map_or("unlisted", |token| token.symbol.as_str());

@@ -9,7 +9,7 @@ use alloy::primitives::U256;
 use bardo_base::fabric::Finding;
 
 use crate::check_inputs::CheckInputs;
-use crate::proposal::TradeFigures;
+use crate::proposal::{ProposalIntent, TradeFigures};
 use crate::signing_payload::SigningPayload;
 use crate::simulate::figure_of;
 use crate::value::{ActionValues, ExchangeValue, PriceConcern};
@@ -53,8 +53,9 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, limits: &SlippageLi
     // Every exchange of tokens must keep its value, not only trades. A trade that brings the account nothing loses
     // everything.
     let comes_back = proposal.inflows.iter().any(|inflow| inflow.recipient == proposal.account);
-    let exchanges =
-        proposal.trade.is_some() || proposal.order.is_some() || (comes_back && !proposal.outflows.is_empty());
+    // A deposit into a liquidity position gives tokens for the position: `position_calls` compares its value.
+    let swaps = comes_back && !proposal.outflows.is_empty() && proposal.intent != ProposalIntent::Liquidity;
+    let exchanges = proposal.trade.is_some() || proposal.order.is_some() || swaps;
     let leaves = inputs.simulation.as_ref().is_some_and(|simulated| simulated.leaves);
     let mut asks = None;
     let mut suggestion = None;

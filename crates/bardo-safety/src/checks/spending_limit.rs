@@ -156,9 +156,9 @@ fn in_a_position(
     let Some(limit) = most.0 else { return };
     for flow in &proposal.outflows {
         let others = values.outflows.iter().filter(|one| one.token.id != flow.token.id);
-        let after = others.map(|one| one.usd).try_fold(held(inputs, flow.token.id), |sum, usd| {
-            sum.map(|sum| sum.checked_add(usd)).transpose()
-        });
+        let after = others
+            .map(|one| one.usd)
+            .try_fold(held(inputs, flow.token.id), |sum, usd| sum.map(|sum| sum.checked_add(usd)).transpose());
         match after.ok().flatten() {
             Some(after) => {
                 let what = format!("of {} if the position turns into it", flow.token.symbol);

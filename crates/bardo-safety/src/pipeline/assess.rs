@@ -234,13 +234,16 @@ fn position_faults(
     let Some(plan) = position_calls::plan(proposal, manager).filter(|plan| !plan.is_exit()) else { return faults };
     let place = match plan {
         PositionPlan::Mint { range, .. } => view.pool.map(|pool| (range, pool.sqrt_price_x96)),
-        PositionPlan::Increase { .. } => position.map(|state| (state.key.range, state.sqrt_price_x96)),
+        PositionPlan::Increase { .. } | PositionPlan::Compound { .. } => {
+            position.map(|state| (state.key.range, state.sqrt_price_x96))
+        }
         PositionPlan::Collect { .. } | PositionPlan::Remove { .. } | PositionPlan::Close { .. } => None,
     };
     let prices = position_calls::given_tokens(proposal).and_then(|tokens| view.fed(tokens));
     let ground = place.map(|(range, sqrt_price_x96)| DepositGround {
         range,
         sqrt_price_x96,
+        owed: position.map(|state| state.owed.map(U256::from)),
         prices: prices.as_ref(),
         now: next,
         max_slippage: most,

@@ -236,7 +236,8 @@ async fn position(
         PositionPlan::Collect { token_id }
         | PositionPlan::Remove { token_id, .. }
         | PositionPlan::Close { token_id, .. }
-        | PositionPlan::Increase { token_id, .. } => token_id,
+        | PositionPlan::Increase { token_id, .. }
+        | PositionPlan::Compound { token_id, .. } => token_id,
     };
     let keys = contracts.keys(provider, &[PositionId::V3(token_id)], block).await?;
     let keys: Vec<_> = keys.into_iter().flatten().collect();

@@ -9,7 +9,7 @@
 use alloy::primitives::{Address, Log, U256};
 use alloy::sol_types::{SolCall as _, SolEvent as _};
 
-use super::{PositionRuleError, drifted, expires_soon, given_tokens};
+use super::{PositionRuleError, drifted, expires_soon, given_tokens, tokens};
 use crate::checks::slippage::at_least;
 use crate::proposal::{AllowanceKind, LegPurpose, PlanLeg, Proposal};
 use crate::simulate::{DeclarationFault, figure};
@@ -34,6 +34,8 @@ pub struct DepositGround<'a> {
     pub range: TickRange,
     /// Square root of the pool's price, times 2^96.
     pub sqrt_price_x96: U256,
+    /// Amounts of token0 and token1 that the position is owed, in raw units; `None` for a new one.
+    pub owed: Option<[U256; 2]>,
     /// Prices of both tokens by their feeds; `None` if one has no live feed.
     pub prices: Option<&'a [PricedToken; 2]>,
     /// Time of the next block, in seconds since the Unix epoch.
@@ -58,7 +60,7 @@ pub(super) fn check(
     let moves_more = !main.value.is_zero()
         || !main.slots.is_empty()
         || main.purpose != LegPurpose::Main
-        || !proposal.inflows.is_empty()
+        || !brings_only_the_rest(plan, proposal)
         || proposal.recipients.iter().any(|one| *one != proposal.account)
         || proposal.trade.is_some()
         || proposal.order.is_some()
@@ -71,7 +73,7 @@ pub(super) fn check(
     let of_call = match plan {
         PositionPlan::Mint { token0, token1, .. } => tokens == [*token0, *token1],
         // The position's tokens are compared with its state.
-        PositionPlan::Increase { .. } => true,
+        PositionPlan::Increase { .. } | PositionPlan::Compound { .. } => true,
         PositionPlan::Collect { .. } | PositionPlan::Remove { .. } | PositionPlan::Close { .. } => false,
     };
     if !of_call || !declared.eq(deposit.most) {
@@ -106,6 +108,16 @@ pub(super) fn check(
     if mains == 1 { Ok(()) } else { Err(PositionRuleError::BesideDeposit) }
 }
 
+/// Returns true if the declared inflows are those of the plan: none, or for compounded fees what is left of both tokens,
+/// however little.
+fn brings_only_the_rest(plan: &PositionPlan, proposal: &Proposal) -> bool {
+    if !matches!(plan, PositionPlan::Compound { .. }) {
+        return proposal.inflows.is_empty();
+    }
+    let given = given_tokens(proposal);
+    given.is_some() && tokens(proposal) == given && proposal.inflows.iter().all(|inflow| inflow.at_least.is_zero())
+}
+
 /// Returns the faults of a deposit against the state on the pinned block. `ground` is `None` if its pool does not exist or
 /// was never given a price.
 pub fn deposit_faults(
@@ -125,6 +137,18 @@ pub fn deposit_faults(
         return found;
     }
     least(proposal, deposit, ground, &mut found);
+    if matches!(plan, PositionPlan::Compound { .. }) {
+        // What is added comes from the fees, so that the wallet gives nothing.
+        let owed = ground.owed.unwrap_or_default();
+        let tokens = given_tokens(proposal).into_iter().flatten().map(TokenId::Erc20);
+        for ((token, most), owed) in tokens.zip(deposit.most).zip(owed) {
+            if most > owed {
+                let declared = format!("at most {}, what the position is owed", figure(proposal, token, owed));
+                let fault = DeclarationFault::new(RuleName::Outflow, declared, figure(proposal, token, most));
+                found.push(fault.passing("a new preview"));
+            }
+        }
+    }
     let Some(prices) = ground.prices else {
         let fault = DeclarationFault::new(RuleName::Price, "a live price feed of both tokens", "one has none");
         found.push(fault.passing("a pool of two tokens with price feeds"));
@@ -157,7 +181,8 @@ fn least(proposal: &Proposal, deposit: Deposit, ground: &DepositGround<'_>, foun
     let Some(tokens) = given_tokens(proposal) else { return };
     for ((token, least), given) in tokens.into_iter().map(TokenId::Erc20).zip(least).zip(deposit.least) {
         if given < least {
-            let declared = format!("at least {}, what is taken at a price {bound} away", figure(proposal, token, least));
+            let declared =
+                format!("at least {}, what is taken at a price {bound} away", figure(proposal, token, least));
             let fault = DeclarationFault::new(RuleName::MinOut, declared, figure(proposal, token, given));
             found.push(fault.passing("a new preview with a slippage within the policy"));
         }
@@ -230,6 +255,13 @@ pub(super) fn unproven(
             && within([event.amount0, event.amount1])
     });
     let Some(added) = added else { return Some("IncreaseLiquidity") };
+    let collected = || {
+        let events = own().filter_map(|log| Manager::Collect::decode_log(log).ok());
+        events.into_iter().any(|event| (event.tokenId, event.recipient) == (added.tokenId, account))
+    };
+    if matches!(plan, PositionPlan::Compound { .. }) && !collected() {
+        return Some("Collect");
+    }
     let is_new = matches!(plan, PositionPlan::Mint { .. });
     let minted = own()
         .filter_map(|log| Manager::Transfer::decode_log(log).ok())

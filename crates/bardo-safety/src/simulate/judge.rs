@@ -505,7 +505,7 @@ impl Judge<'_> {
 
     /// Returns true for a deposit into a position that the account has.
     fn increases(&self) -> bool {
-        matches!(self.position_plan(), Some(PositionPlan::Increase { .. }))
+        matches!(self.position_plan(), Some(PositionPlan::Increase { .. } | PositionPlan::Compound { .. }))
     }
 
     /// Returns true if the balance of `holder` in `collection` is the number of agents or positions that it has by the

@@ -30,8 +30,8 @@ use golem_chain::network::{KnownContract, Network};
 use golem_chain::provider::ProviderError;
 
 pub use account::{
-    AccountPositions, AskedPositions, MOST_COUNTED, PositionAnswer, PositionKeys, PositionQuestion, UnreadablePositions,
-    UnreadableSource,
+    AccountPositions, AskedPositions, MOST_COUNTED, PositionAnswer, PositionKeys, PositionQuestion,
+    UnreadablePositions, UnreadableSource,
 };
 pub use exit_value::{PricedToken, fair_sqrt_price};
 pub use pool_state::PoolState;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::get_balances::{AllBalances, ChainBalances, read_balances};
-use crate::positions::{HeldPosition, held_positions};
 use crate::engine::{BooksSums, CallContext, ReadTool, ToolDef, ToolReply};
+use crate::positions::{HeldPosition, held_positions};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::format::dollars;
 use bardo_base::model::{

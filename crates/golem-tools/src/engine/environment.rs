@@ -29,9 +29,9 @@ use golem_chain::price::PriceChain;
 use golem_chain::provider::{ChainClient, ConnectError, ProviderError};
 use golem_chain::token::{self, TokenId, TokenInfo};
 use golem_protocols::erc8004::files::AgentFiles;
-use golem_protocols::uniswap::positions::PositionKeys;
 use golem_protocols::uniswap::discovery::{DiscoveryError, PoolReader};
 use golem_protocols::uniswap::order::OrderKind;
+use golem_protocols::uniswap::positions::PositionKeys;
 use golem_protocols::uniswap::quote::{LocalRouter, QuoteSource};
 
 /// Environment shared by all calls of an executor.

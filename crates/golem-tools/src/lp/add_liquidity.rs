@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::deposits::{self, DepositPlan, Output, Target};
+use super::deposits::{self, DepositPlan, Output, Source, Target};
 use super::range::RangeWish;
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
 use crate::positions;
@@ -143,14 +143,9 @@ impl WriteTool for AddLiquidity {
             ToolError::new(ErrorCode::PoolNotFound, what)
         })?;
         let range = wish.ticks(&pool, [tokens[0].0.decimals, tokens[1].0.decimals], a_is_first)?;
-        let target = Target {
-            id: None,
-            fee: params.fee_tier,
-            range,
-            sqrt_price_x96: pool.sqrt_price_x96,
-            head_time: head.time,
-        };
-        deposits::prepare(context, chain, target, tokens, (wished, names), slippage).await
+        let target =
+            Target { id: None, fee: params.fee_tier, range, sqrt_price_x96: pool.sqrt_price_x96, head_time: head.time };
+        deposits::prepare(context, chain, target, tokens, Source::Wallet(wished, names), slippage).await
     }
 
     fn output(

@@ -1,4 +1,4 @@
-//! Shared parts of `add_liquidity` and `increase_liquidity`.
+//! Shared parts of `add_liquidity`, `increase_liquidity` and `compound_fees`.
 
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolEvent as _;
@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::allowances;
+use crate::data::get_position::not_found;
 use crate::engine::{CallContext, ConnectedChain, ToolReply};
 use crate::positions::{self, impossible};
 use crate::shared::{PlanReceipt, explorer_url, insufficient, invalid, per_whole};
@@ -15,9 +16,11 @@ use bardo_base::fabric::TxState;
 use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, TokenAmount};
 use bardo_safety::pipeline::CommitOutcome;
-use bardo_safety::proposal::{AllowanceBound, AllowanceKind, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent};
+use bardo_safety::proposal::{
+    AllowanceBound, AllowanceKind, Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent,
+};
 use golem_chain::token::{TokenId, TokenInfo};
-use golem_protocols::uniswap::positions::PositionId;
+use golem_protocols::uniswap::positions::{PositionId, PositionState};
 use golem_protocols::uniswap::v3::manager::{Deposit, PositionPlan};
 use golem_protocols::uniswap::v3::math::MathError;
 use golem_protocols::uniswap::v3::position::{TickRange, price_of};
@@ -45,9 +48,11 @@ pub struct Output {
     token0: String,
     /// Symbol of the pool's second token, as listed; otherwise its address.
     token1: String,
-    /// Amount of token0 deposited, in whole tokens, by the receipt; of the last simulation before inclusion.
+    /// Amount of token0 deposited, in whole tokens, by the receipt; the simulated amount, or of fees the maximum, before
+    /// inclusion.
     amount0: String,
-    /// Amount of token1 deposited, in whole tokens, by the receipt; of the last simulation before inclusion.
+    /// Amount of token1 deposited, in whole tokens, by the receipt; the simulated amount, or of fees the maximum, before
+    /// inclusion.
     amount1: String,
     /// Liquidity that was added, in the pool's units; absent before inclusion.
     liquidity_added: Option<String>,
@@ -71,6 +76,8 @@ pub struct Output {
 pub struct DepositPlan {
     id: Option<PositionId>,
     range: TickRange,
+    /// True if the tokens are the position's fees.
+    compounds: bool,
     tokens: [TokenInfo; 2],
     symbols: [String; 2],
     prices: [String; 3],
@@ -81,7 +88,12 @@ impl DepositPlan {
         let ([symbol0, symbol1], [low, high, _]) = (&self.symbols, &self.prices);
         let ticks = format!("ticks {} to {}, prices {low} to {high}", self.range.lower(), self.range.upper());
         match self.id {
-            None => format!("Open a position in {symbol0}/{symbol1} with {amount0} {symbol0} and {amount1} {symbol1}, {ticks}"),
+            None => format!(
+                "Open a position in {symbol0}/{symbol1} with {amount0} {symbol0} and {amount1} {symbol1}, {ticks}"
+            ),
+            Some(id) if self.compounds => {
+                format!("Collect the fees of position {id} and add {amount0} {symbol0} and {amount1} {symbol1} of them")
+            }
             Some(id) => format!("Add {amount0} {symbol0} and {amount1} {symbol1} to position {id}, {ticks}"),
         }
     }
@@ -101,6 +113,15 @@ pub(super) struct Target {
     pub(super) head_time: u64,
 }
 
+/// Source of a deposit's tokens.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// The wallet: amounts of token0 and token1 as a call names them, and the names of these parameters.
+    Wallet([Option<&'a str>; 2], [&'static str; 2]),
+    /// Fees of the position, in raw units.
+    Fees([U256; 2]),
+}
+
 /// Refuses paper mode, which keeps no positions.
 ///
 /// # Errors
@@ -118,7 +139,8 @@ pub(super) fn contract(token: &TokenInfo, parameter: &str) -> Result<Address, To
     match token.id {
         TokenId::Erc20(address) => Ok(address),
         TokenId::Native => {
-            let what = format_args!("V3 pools hold the wrapped token: use W{0}, and wrap_native to get it", token.symbol);
+            let what =
+                format_args!("V3 pools hold the wrapped token: use W{0}, and wrap_native to get it", token.symbol);
             Err(invalid(parameter, &what))
         }
     }
@@ -167,9 +189,13 @@ fn offered(
     let (range, price) = (target.range, target.sqrt_price_x96);
     let alone = |error: MathError| invalid(parameters[0], &format_args!("the position cannot hold that much: {error}"));
     let [name0, name1] = parameters;
-    let one_sided = |parameter: &'static str| move |error: MathError| match error {
-        MathError::PriceOutOfRange => invalid(parameter, &"at the pool's price this range takes only the other token"),
-        other => invalid(parameter, &format_args!("the position cannot hold that much: {other}")),
+    let one_sided = |parameter: &'static str| {
+        move |error: MathError| match error {
+            MathError::PriceOutOfRange => {
+                invalid(parameter, &"at the pool's price this range takes only the other token")
+            }
+            other => invalid(parameter, &format_args!("the position cannot hold that much: {other}")),
+        }
     };
     let most = match (parse(0)?, parse(1)?) {
         (None, None) => return Err(invalid(name0, &"name an amount of one token or of both")),
@@ -185,6 +211,38 @@ fn offered(
     Ok(taken)
 }
 
+/// Prepares a deposit into a position of the wallet, from the source that `from` names by the position's state.
+///
+/// # Errors
+/// `POSITION_NOT_FOUND` without such a position; `VALIDATION_FAILED` for one of another account; those of [`prepare`].
+pub(super) async fn into_position<'a>(
+    context: &CallContext,
+    (position, chain): (&str, &str),
+    from: impl FnOnce(&PositionState) -> Source<'a>,
+    slippage: BasisPoints,
+) -> Result<(Proposal, DepositPlan), ToolError> {
+    let chain = context.world.chain(chain)?;
+    let account = context.world.account(None)?;
+    refuse_paper(context)?;
+    let id: PositionId = position.parse().map_err(|error| invalid("position_id", &error))?;
+    context.step("Reading position");
+    let (head, read) = positions::read(chain, &[id]).await?;
+    let Some(state) = read.states.first().copied().flatten() else { return Err(not_found(chain.network(), id)) };
+    if state.owner != account {
+        return Err(invalid("position_id", &format_args!("position {id} belongs to {}", state.owner)));
+    }
+    let key = state.key;
+    let token = |address| Ok::<_, ToolError>((read.token(address)?.clone(), address));
+    let target = Target {
+        id: Some(id),
+        fee: key.fee,
+        range: key.range,
+        sqrt_price_x96: state.sqrt_price_x96,
+        head_time: head.time,
+    };
+    prepare(context, chain, target, [token(key.token0)?, token(key.token1)?], from(&state), slippage).await
+}
+
 /// Prepares a deposit of at most the wished amounts.
 ///
 /// # Errors
@@ -194,7 +252,7 @@ pub(super) async fn prepare(
     chain: &ConnectedChain,
     target: Target,
     tokens: [(TokenInfo, Address); 2],
-    (wished, parameters): ([Option<&str>; 2], [&'static str; 2]),
+    source: Source<'_>,
     slippage: BasisPoints,
 ) -> Result<(Proposal, DepositPlan), ToolError> {
     let account = context.world.account(None)?;
@@ -206,8 +264,18 @@ pub(super) async fn prepare(
     };
     let (first, second) = futures::try_join!(state(first), state(second))?;
     let states = [first, second];
-    let most = offered(wished, parameters, &states, &target)?;
-    for (state, needed) in states.iter().zip(most) {
+    let (most, compounds) = match source {
+        Source::Wallet(wished, parameters) => (offered(wished, parameters, &states, &target)?, false),
+        Source::Fees(owed) => {
+            let (liquidity, taken) = target.range.deposit(target.sqrt_price_x96, owed).map_err(impossible)?;
+            if liquidity == 0 {
+                let what = "the fees owed add no liquidity at the pool's price; collect_fees collects them";
+                return Err(invalid("position_id", &what));
+            }
+            (taken, true)
+        }
+    };
+    for (state, needed) in states.iter().zip(most).filter(|_| !compounds) {
         let [held, promised] = state.held;
         if needed > held.saturating_sub(promised) {
             return Err(insufficient(&state.token, [needed, held, promised])?);
@@ -218,6 +286,7 @@ pub(super) async fn prepare(
     let deposit = Deposit { most, least, deadline: U256::from(deadline) };
     let [token0, token1] = [states[0].contract, states[1].contract];
     let plan = match target.id {
+        Some(id) if compounds => PositionPlan::Compound { token_id: id.token(), deposit },
         Some(id) => PositionPlan::Increase { token_id: id.token(), deposit },
         None => PositionPlan::Mint { token0, token1, fee: target.fee, range: target.range, deposit },
     };
@@ -244,9 +313,7 @@ pub(super) async fn prepare(
     legs.extend(clean_up);
     let [low, high] = target.range.sqrt_prices().map_err(impossible)?;
     let [of0, of1] = [&states[0].token, &states[1].token];
-    let price = |sqrt: U256| {
-        per_whole(price_of(sqrt), of0, of1).ok_or_else(|| impossible(MathError::PriceOutOfRange))
-    };
+    let price = |sqrt: U256| per_whole(price_of(sqrt), of0, of1).ok_or_else(|| impossible(MathError::PriceOutOfRange));
     let symbol = |state: &TokenState| match state.token.listed {
         true => state.token.symbol.to_string(),
         false => state.contract.to_string(),
@@ -254,12 +321,19 @@ pub(super) async fn prepare(
     let kept = DepositPlan {
         id: target.id,
         range: target.range,
+        compounds,
         symbols: [symbol(&states[0]), symbol(&states[1])],
         prices: [price(low)?, price(high)?, price(target.sqrt_price_x96)?],
         tokens: [of0.clone(), of1.clone()],
     };
     let whole = [TokenAmount::new(most[0], of0.decimals)?, TokenAmount::new(most[1], of1.decimals)?];
     let outflow = |token: &TokenInfo, amount| Outflow { token: token.clone(), amount };
+    let rest = |state: &TokenState| Inflow {
+        token: state.token.clone(),
+        at_least: U256::ZERO,
+        expected: U256::ZERO,
+        recipient: account,
+    };
     let proposal = Proposal {
         chain_id: chain.network().chain_id,
         tool: *context.meta(),
@@ -269,7 +343,8 @@ pub(super) async fn prepare(
         intent: ProposalIntent::Liquidity,
         legs,
         outflows: vec![outflow(of0, most[0]), outflow(of1, most[1])],
-        inflows: Vec::new(),
+        // What the fees leave, however little.
+        inflows: states.iter().filter(|_| compounds).map(rest).collect(),
         allowances: bounds,
         trade: None,
         recipients: vec![account],
@@ -305,9 +380,14 @@ pub(super) fn output(
         let moved = committed.simulated.moves.iter().find(|moved| moved.token == token);
         moved.map_or(U256::ZERO, |moved| moved.before.saturating_sub(moved.after))
     };
+    let flows = &committed.payload.proposal().outflows;
+    let declared =
+        |token: TokenId| flows.iter().find(|flow| flow.token.id == token).map_or(U256::ZERO, |flow| flow.amount);
     let [first, second] = &plan.tokens;
     let taken = match &event {
         Some(event) => [event.amount0, event.amount1],
+        // The wallet's balances do not show what goes from the fees back into the position.
+        None if plan.compounds => [declared(first.id), declared(second.id)],
         None => [simulated(first.id), simulated(second.id)],
     };
     let whole = [TokenAmount::new(taken[0], first.decimals)?, TokenAmount::new(taken[1], second.decimals)?];

@@ -98,7 +98,7 @@ impl ExitPlan {
             PositionPlan::Collect { .. } => "Collect the fees of",
             PositionPlan::Remove { .. } => "Withdraw a part of",
             PositionPlan::Close { .. } => "Close",
-            PositionPlan::Mint { .. } | PositionPlan::Increase { .. } => "Change",
+            PositionPlan::Mint { .. } | PositionPlan::Increase { .. } | PositionPlan::Compound { .. } => "Change",
         };
         let [symbol0, symbol1] = &self.symbols;
         format!("{what} position {id} for {amount0} {symbol0} and {amount1} {symbol1}")
@@ -163,7 +163,8 @@ pub(super) async fn prepare(
         PositionPlan::Remove { .. }
         | PositionPlan::Close { .. }
         | PositionPlan::Mint { .. }
-        | PositionPlan::Increase { .. } => WITHDRAW_GAS,
+        | PositionPlan::Increase { .. }
+        | PositionPlan::Compound { .. } => WITHDRAW_GAS,
     };
     let proposal = Proposal {
         chain_id: chain.network().chain_id,

@@ -4,11 +4,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::deposits::{self, DepositPlan, Output, Target};
-use crate::data::get_position::not_found;
+use super::deposits::{self, DepositPlan, Output, Source};
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
-use crate::positions;
-use crate::shared::invalid;
 use crate::swap_query::slippage;
 use bardo_base::error::ToolError;
 use bardo_base::model::{
@@ -16,7 +13,7 @@ use bardo_base::model::{
 };
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::Proposal;
-use golem_protocols::uniswap::positions::PositionId;
+use golem_protocols::uniswap::positions::PositionState;
 
 /// Definition of the `increase_liquidity` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<IncreaseLiquidity>();
@@ -80,29 +77,10 @@ impl WriteTool for IncreaseLiquidity {
     }
 
     async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, DepositPlan), ToolError> {
-        let chain = context.world.chain(&params.chain)?;
-        let account = context.world.account(None)?;
-        deposits::refuse_paper(context)?;
         let slippage = slippage(context, params.slippage_bps)?;
-        let id: PositionId = params.position_id.parse().map_err(|error| invalid("position_id", &error))?;
-        context.step("Reading position");
-        let (head, read) = positions::read(chain, &[id]).await?;
-        let Some(state) = read.states.first().copied().flatten() else { return Err(not_found(chain.network(), id)) };
-        if state.owner != account {
-            return Err(invalid("position_id", &format_args!("position {id} belongs to {}", state.owner)));
-        }
-        let key = state.key;
-        let token = |address| Ok::<_, ToolError>((read.token(address)?.clone(), address));
-        let target = Target {
-            id: Some(id),
-            fee: key.fee,
-            range: key.range,
-            sqrt_price_x96: state.sqrt_price_x96,
-            head_time: head.time,
-        };
-        let tokens = [token(key.token0)?, token(key.token1)?];
         let wished = [params.amount0.as_deref(), params.amount1.as_deref()];
-        deposits::prepare(context, chain, target, tokens, (wished, ["amount0", "amount1"]), slippage).await
+        let from = |_: &PositionState| Source::Wallet(wished, ["amount0", "amount1"]);
+        deposits::into_position(context, (&params.position_id, &params.chain), from, slippage).await
     }
 
     fn output(

@@ -45,7 +45,8 @@ impl RangeWish {
             ([None, None], [Some(lower), Some(upper)], None) => Ok(Self::Ticks(lower, upper)),
             ([None, None], [None, None], Some(width)) => Ok(Self::Width(width)),
             _ => {
-                let what = "name the range by price_lower and price_upper, by tick_lower and tick_upper, or by width_pct";
+                let what =
+                    "name the range by price_lower and price_upper, by tick_lower and tick_upper, or by width_pct";
                 Err(invalid("price_lower", &what))
             }
         }
@@ -84,9 +85,8 @@ impl RangeWish {
                 if width.is_zero() || width >= whole {
                     return Err(invalid("width_pct", &what));
                 }
-                let price = price_of(pool.sqrt_price_x96).ok_or_else(|| {
-                    impossible(golem_protocols::uniswap::v3::math::MathError::PriceOutOfRange)
-                })?;
+                let price = price_of(pool.sqrt_price_x96)
+                    .ok_or_else(|| impossible(golem_protocols::uniswap::v3::math::MathError::PriceOutOfRange))?;
                 let end = |parts: U256| Ratio::of(parts, whole).and_then(|part| sqrt_price_of(&price.times(&part)));
                 let ends = end(whole.saturating_sub(width)).zip(end(whole.saturating_add(width)));
                 let (low, high) = ends.ok_or_else(|| invalid("width_pct", &"no pool has such prices"))?;

@@ -49,6 +49,10 @@ fn increase() -> PositionPlan {
     PositionPlan::Increase { token_id: U256::from(42), deposit: deposit() }
 }
 
+fn compound() -> PositionPlan {
+    PositionPlan::Compound { token_id: U256::from(42), deposit: deposit() }
+}
+
 fn approve(purpose: LegPurpose, token: Address, spender: Address, value: U256) -> PlanLeg {
     PlanLeg { purpose, ..sample::leg(token, Erc20::approveCall { spender, value }.abi_encode()) }
 }
@@ -135,6 +139,33 @@ fn a_deposit_does_nothing_else() {
             assert_eq!(changed(change), Err(PositionRuleError::BesideDeposit), "{at} of {plan:?}");
         }
     }
+    // Compounded fees bring the rest of both tokens, and nothing else does.
+    let rest = |proposal: &mut Proposal| {
+        let inflow = |at: usize| Inflow {
+            token: sample::token(TOKENS[at], "T", 18),
+            at_least: U256::ZERO,
+            expected: U256::ZERO,
+            recipient: ME,
+        };
+        proposal.inflows = vec![inflow(0), inflow(1)];
+    };
+    let with_rest = |plan, change: fn(&mut Proposal)| {
+        let mut proposal = proposal(plan);
+        rest(&mut proposal);
+        change(&mut proposal);
+        judged(&proposal)
+    };
+    assert_eq!(with_rest(compound(), |_| ()), Ok(compound()));
+    assert_eq!(judged(&proposal(compound())), Err(PositionRuleError::DepositMovesMore));
+    assert_eq!(with_rest(increase(), |_| ()), Err(PositionRuleError::DepositMovesMore));
+    for change in [
+        (|one| one.inflows[0].recipient = OTHER) as fn(&mut Proposal),
+        |one| one.inflows[0].at_least = U256::ONE,
+        |one| one.inflows.reverse(),
+        |one| drop(one.inflows.pop()),
+    ] {
+        assert_eq!(with_rest(compound(), change), Err(PositionRuleError::DepositMovesMore));
+    }
     // Tokens other than the declared ones.
     let other = PositionPlan::Mint { token0: TOKENS[0], token1: OTHER, fee: 3_000, range: range(), deposit: deposit() };
     assert_eq!(judged(&proposal(other)), Err(PositionRuleError::Outflows));
@@ -143,9 +174,8 @@ fn a_deposit_does_nothing_else() {
 
 #[test]
 fn the_account_gets_one_new_token_and_from_nobody() {
-    let change = |collection, before, after| {
-        NftChange { collection, id: U256::from(7), who: ValueChange { before, after } }
-    };
+    let change =
+        |collection, before, after| NftChange { collection, id: U256::from(7), who: ValueChange { before, after } };
     let declared = |plan, change| declares(&proposal(plan), Some(MANAGER), &change);
     assert!(declared(mint(), change(MANAGER, Address::ZERO, ME)));
     for other in [
@@ -157,9 +187,7 @@ fn the_account_gets_one_new_token_and_from_nobody() {
         assert!(!declared(mint(), other), "{other:?}");
     }
     assert!(!declared(increase(), change(MANAGER, Address::ZERO, ME)));
-    let after = |plan, holder| {
-        positions_after(&proposal(plan), Some(MANAGER), (MANAGER, holder), U256::from(3))
-    };
+    let after = |plan, holder| positions_after(&proposal(plan), Some(MANAGER), (MANAGER, holder), U256::from(3));
     assert_eq!((after(mint(), ME), after(mint(), OTHER), after(increase(), ME)), (Some(U256::from(4)), None, None));
     assert!(moves_a_token(&proposal(mint()), Some(MANAGER)).is_some());
     assert!(moves_a_token(&proposal(increase()), Some(MANAGER)).is_none());
@@ -176,6 +204,7 @@ fn found(plan: &PositionPlan, root: f64, change: impl FnOnce(&mut DepositGround<
             _ => range(),
         },
         sqrt_price_x96: one * U256::from((root * 1e15) as u128) / U256::from(10_u64.pow(15)),
+        owed: Some([whole(1.0); 2]),
         prices: Some(&prices),
         now: NOW,
         max_slippage: bps(100),
@@ -199,7 +228,11 @@ fn the_pools_price_is_compared_with_the_feeds() {
         let price = U256::from((root * 1e15) as u128) * (U256::ONE << 96) / U256::from(10_u64.pow(15));
         let least = range().least_deposit(price, deposit().most, bps(100)).unwrap();
         let deposit = Deposit { least, ..deposit() };
-        found(&PositionPlan::Mint { token0: TOKENS[0], token1: TOKENS[1], fee: 3_000, range: range(), deposit }, root, |_| ())
+        found(
+            &PositionPlan::Mint { token0: TOKENS[0], token1: TOKENS[1], fee: 3_000, range: range(), deposit },
+            root,
+            |_| (),
+        )
     };
     // Within two percent on both sides, and beyond.
     for (price, rules) in [
@@ -224,8 +257,14 @@ fn minimums_amounts_and_deadline_are_bounded() {
     };
     assert_eq!(with(|_| ()), []);
     // Two millionths below the bound that was computed by hand.
-    assert_eq!(with(|one| one.least[0] = one.least[0] * U256::from(999_997) / U256::from(1_000_000)), [RuleName::MinOut]);
-    assert_eq!(with(|one| one.least[1] = one.least[1] * U256::from(999_997) / U256::from(1_000_000)), [RuleName::MinOut]);
+    assert_eq!(
+        with(|one| one.least[0] = one.least[0] * U256::from(999_997) / U256::from(1_000_000)),
+        [RuleName::MinOut]
+    );
+    assert_eq!(
+        with(|one| one.least[1] = one.least[1] * U256::from(999_997) / U256::from(1_000_000)),
+        [RuleName::MinOut]
+    );
     assert_eq!(with(|one| one.least = [U256::ZERO; 2]), [RuleName::MinOut, RuleName::MinOut]);
     assert_eq!(with(|one| one.deadline = U256::from(NOW)), [RuleName::Deadline]);
     assert_eq!(with(|one| one.deadline = U256::from(NOW + 3_601)), [RuleName::Deadline]);
@@ -233,6 +272,16 @@ fn minimums_amounts_and_deadline_are_bounded() {
     // All of one token in a range that the price is inside of makes no liquidity.
     let one_sided = |one: &mut Deposit| (one.most[1], one.least) = (U256::ZERO, [U256::ZERO; 2]);
     assert_eq!(with(one_sided), [RuleName::Calldata]);
+}
+
+#[test]
+fn compounded_fees_take_nothing_from_the_wallet() {
+    let owed = |owed: [U256; 2]| found(&compound(), 1.0, |ground| ground.owed = Some(owed));
+    let one = whole(1.0);
+    assert_eq!(owed([one, one]), []);
+    assert_eq!(owed([one - U256::ONE, one]), [RuleName::Outflow]);
+    assert_eq!(owed([one, one - U256::ONE]), [RuleName::Outflow]);
+    assert_eq!(found(&compound(), 1.0, |ground| ground.owed = None), [RuleName::Outflow, RuleName::Outflow]);
 }
 
 /// In a range of ten ticks on both sides, at a pool price 1.8 percent above the feeds', a trade back to the feeds' price
@@ -266,6 +315,21 @@ fn a_deposit_is_proven_by_the_managers_own_events() {
     let right = [log(MANAGER, added(7, 5, one, one)), log(MANAGER, minted(7, Address::ZERO, ME))];
     assert_eq!(missing(mint(), &right), None);
     assert_eq!(missing(increase(), &[log(MANAGER, added(42, 5, one, one))]), None);
+    let collected = |id: u64, recipient| {
+        let (amount0, amount1) = (one, one);
+        Manager::Collect { tokenId: U256::from(id), recipient, amount0, amount1 }.encode_log_data()
+    };
+    let fees = [log(MANAGER, collected(42, ME)), log(MANAGER, added(42, 5, one, one))];
+    let compounding = |logs: &[Log]| {
+        let mut proposal = proposal(compound());
+        let token = |at: usize| sample::token(TOKENS[at], "T", 18);
+        let inflow = |at| Inflow { token: token(at), at_least: U256::ZERO, expected: U256::ZERO, recipient: ME };
+        proposal.inflows = vec![inflow(0), inflow(1)];
+        unproven_change(&proposal, Some(MANAGER), &logs.iter().collect::<Vec<_>>())
+    };
+    assert_eq!(compounding(&fees), None);
+    assert_eq!(compounding(&fees[1..]), Some("Collect"));
+    assert_eq!(compounding(&[log(MANAGER, collected(42, OTHER)), fees[1].clone()]), Some("Collect"));
     for (plan, logs, expected) in [
         (mint(), vec![], "IncreaseLiquidity"),
         (mint(), vec![right[0].clone()], "Transfer"),

@@ -95,7 +95,8 @@ impl PositionQuestion {
         let Self { contracts, owner, .. } = *self;
         let count = calls.push(contracts.manager, &NonfungiblePositionManager::balanceOfCall { owner });
         // Indices past the end are answered with an error.
-        let token = |index: usize| NonfungiblePositionManager::tokenOfOwnerByIndexCall { owner, index: U256::from(index) };
+        let token =
+            |index: usize| NonfungiblePositionManager::tokenOfOwnerByIndexCall { owner, index: U256::from(index) };
         let tokens = (0..self.expected).map(|index| calls.push(contracts.manager, &token(index))).collect();
         let states = StateCalls::push(calls, &contracts, &self.keys);
         AskedPositions { question: self.clone(), count, tokens, states }
@@ -132,7 +133,11 @@ impl AskedPositions {
         let Some(count) = self.count.take(answers) else {
             // Without a contract at the address there are no positions.
             let void = self.count.is_void(answers);
-            return if void { Ok(PositionAnswer::Whole(AccountPositions::default())) } else { Err(UnreadablePositions) };
+            return if void {
+                Ok(PositionAnswer::Whole(AccountPositions::default()))
+            } else {
+                Err(UnreadablePositions)
+            };
         };
         let all = usize::try_from(count).unwrap_or(usize::MAX);
         let listed = all.min(MOST_COUNTED);

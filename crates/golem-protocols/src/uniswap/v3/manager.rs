@@ -72,6 +72,13 @@ pub enum PositionPlan {
         /// Amounts that are added.
         deposit: Deposit,
     },
+    /// Collects everything that the position is owed, and adds a part of it.
+    Compound {
+        /// Number of the position's token.
+        token_id: U256,
+        /// Amounts that are added.
+        deposit: Deposit,
+    },
 }
 
 /// Reason why a call of the position manager is not one of the closed forms.
@@ -164,6 +171,18 @@ impl PositionPlan {
             };
             Bytes::from(Manager::decreaseLiquidityCall { params }.abi_encode())
         };
+        let increase = |token_id, deposit: Deposit| {
+            let ([most0, most1], [least0, least1]) = (deposit.most, deposit.least);
+            let params = Manager::IncreaseLiquidityParams {
+                tokenId: token_id,
+                amount0Desired: most0,
+                amount1Desired: most1,
+                amount0Min: least0,
+                amount1Min: least1,
+                deadline: deposit.deadline,
+            };
+            Bytes::from(Manager::increaseLiquidityCall { params }.abi_encode())
+        };
         let together = |data| Bytes::from(Manager::multicallCall { data }.abi_encode());
         match *self {
             Self::Collect { token_id } => collect(token_id),
@@ -191,18 +210,8 @@ impl PositionPlan {
                 };
                 Manager::mintCall { params }.abi_encode().into()
             }
-            Self::Increase { token_id, deposit } => {
-                let ([most0, most1], [least0, least1]) = (deposit.most, deposit.least);
-                let params = Manager::IncreaseLiquidityParams {
-                    tokenId: token_id,
-                    amount0Desired: most0,
-                    amount1Desired: most1,
-                    amount0Min: least0,
-                    amount1Min: least1,
-                    deadline: deposit.deadline,
-                };
-                Manager::increaseLiquidityCall { params }.abi_encode().into()
-            }
+            Self::Increase { token_id, deposit } => increase(token_id, deposit),
+            Self::Compound { token_id, deposit } => together(vec![collect(token_id), increase(token_id, deposit)]),
         }
     }
 
@@ -229,6 +238,11 @@ impl PositionPlan {
             least: [params.amount0Min, params.amount1Min],
             deadline: params.deadline,
         };
+        let added = |params: &Manager::IncreaseLiquidityParams| Deposit {
+            most: [params.amount0Desired, params.amount1Desired],
+            least: [params.amount0Min, params.amount1Min],
+            deadline: params.deadline,
+        };
         let plan = match steps.as_slice() {
             [Step::Collect(collect)] => Self::Collect { token_id: collect.tokenId },
             [Step::Decrease(part), Step::Collect(_)] => Self::Remove { token_id: part.tokenId, part: withdrawal(part) },
@@ -248,14 +262,10 @@ impl PositionPlan {
                     deadline: params.deadline,
                 },
             },
-            [Step::Increase(params)] => Self::Increase {
-                token_id: params.tokenId,
-                deposit: Deposit {
-                    most: [params.amount0Desired, params.amount1Desired],
-                    least: [params.amount0Min, params.amount1Min],
-                    deadline: params.deadline,
-                },
-            },
+            [Step::Increase(params)] => Self::Increase { token_id: params.tokenId, deposit: added(params) },
+            [Step::Collect(_), Step::Increase(params)] => {
+                Self::Compound { token_id: params.tokenId, deposit: added(params) }
+            }
             _ => return Err(PositionCallError::Unknown),
         };
         // Maximum amounts of a collection, offsets, padding and trailing bytes: all of it must be what we would send.
@@ -271,7 +281,8 @@ impl PositionPlan {
             Self::Collect { token_id }
             | Self::Remove { token_id, .. }
             | Self::Close { token_id, .. }
-            | Self::Increase { token_id, .. } => Some(*token_id),
+            | Self::Increase { token_id, .. }
+            | Self::Compound { token_id, .. } => Some(*token_id),
             Self::Mint { .. } => None,
         }
     }
@@ -280,14 +291,16 @@ impl PositionPlan {
     pub fn is_exit(&self) -> bool {
         match self {
             Self::Collect { .. } | Self::Remove { .. } | Self::Close { .. } => true,
-            Self::Mint { .. } | Self::Increase { .. } => false,
+            Self::Mint { .. } | Self::Increase { .. } | Self::Compound { .. } => false,
         }
     }
 
     /// Deposit of the plan, if it has one.
     pub fn deposit(&self) -> Option<Deposit> {
         match self {
-            Self::Mint { deposit, .. } | Self::Increase { deposit, .. } => Some(*deposit),
+            Self::Mint { deposit, .. } | Self::Increase { deposit, .. } | Self::Compound { deposit, .. } => {
+                Some(*deposit)
+            }
             Self::Collect { .. } | Self::Remove { .. } | Self::Close { .. } => None,
         }
     }
@@ -297,7 +310,7 @@ impl PositionPlan {
         match self {
             Self::Remove { part, .. } => Some(*part),
             Self::Close { part, .. } => *part,
-            Self::Collect { .. } | Self::Mint { .. } | Self::Increase { .. } => None,
+            Self::Collect { .. } | Self::Mint { .. } | Self::Increase { .. } | Self::Compound { .. } => None,
         }
     }
 }
@@ -333,6 +346,7 @@ mod tests {
             PositionPlan::Close { token_id, part: None },
             PositionPlan::Mint { token0: ME, token1: OTHER, fee: 3_000, range, deposit: deposit() },
             PositionPlan::Increase { token_id, deposit: deposit() },
+            PositionPlan::Compound { token_id, deposit: deposit() },
         ]
     }
 

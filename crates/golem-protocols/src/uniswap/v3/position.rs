@@ -337,7 +337,11 @@ mod tests {
         for spacing in [0, -60] {
             assert_eq!(outward(0, 1, spacing), Err(MathError::TickOutOfRange));
         }
-        assert_eq!(outward(887_250, MAX_TICK, 60), Err(MathError::TickOutOfRange), "nothing is left beyond the last one");
+        assert_eq!(
+            outward(887_250, MAX_TICK, 60),
+            Err(MathError::TickOutOfRange),
+            "nothing is left beyond the last one"
+        );
     }
 
     /// A price of four has the root two; tick 13,863 is the last one below it (1.0001^13863 is 3.99975, by hand).
