@@ -4,6 +4,7 @@ use alloy::primitives::aliases::{I24, U24, U160};
 use alloy::primitives::{Address, B256, U256, keccak256};
 use alloy::sol_types::SolValue;
 use bardo::abi::uniswap_v3::{NonfungiblePositionManager, SwapRouter02, UniswapV3Pool};
+use bardo::base::units::BasisPoints;
 use bardo::uniswap::positions::collectable;
 use bardo::uniswap::v3::position::TickRange;
 use rand::{Rng as _, SeedableRng as _};
@@ -120,9 +121,25 @@ fn amounts_liquidity_and_fees_of_random_positions_are_those_of_the_contracts() {
                 deadline: U256::MAX,
             };
             let minted = pool.world.act(ALICE, manager, NonfungiblePositionManager::mintCall { params });
-            let liquidity = range.liquidity_for(price, wanted).unwrap();
+            let (liquidity, taken) = range.deposit(price, wanted).unwrap();
             assert_eq!(liquidity, minted.liquidity, "round {round}");
-            assert_eq!(range.amounts(price, liquidity, true).unwrap(), [minted.amount0, minted.amount1]);
+            assert_eq!(taken, [minted.amount0, minted.amount1], "round {round}");
+            // The minimums of a deposit at this price would have let it through.
+            let least = range.least_deposit(price, wanted, BasisPoints::new(100).unwrap()).unwrap();
+            assert!(least[0] <= minted.amount0 && least[1] <= minted.amount1, "round {round}: {least:?}");
+            // Beside one amount alone, as much of the other is needed as the contract takes with it.
+            for (at, beside) in [(0, range.beside_first(price, taken[0])), (1, range.beside_second(price, taken[1]))] {
+                let Ok(other) = beside else {
+                    assert!(taken[at].is_zero(), "round {round}");
+                    continue;
+                };
+                if taken[at].is_zero() {
+                    continue;
+                }
+                // What was taken is rounded up by less than a unit, which stands for this much of the other token.
+                let missing = taken[1 - at].abs_diff(other);
+                assert!(missing <= U256::from(3) + other / taken[at], "round {round}: {taken:?} {other}");
+            }
             tokens.push(minted.tokenId);
         }
         let amount = U256::from(random.random_range(1_u64..u64::MAX)) * U256::from(random.random_range(1_u64..12));
