@@ -29,6 +29,7 @@ const npmPackages = {
   "@uniswap/uniswapx-sdk": "3.1.0",
   "@account-abstraction/contracts": "0.7.0",
   "@metamask/delegation-abis": "2.0.0",
+  "@aave/core-v3": "1.19.3",
   // Only for its licence text: the UniswapX contracts and MockERC20 build on it.
   solmate: "6.8.0",
   ...sourcePackages,
@@ -43,6 +44,7 @@ const v4Core = "@uniswap/v4-core";
 const v4Periphery = "@uniswap/v4-periphery";
 const uniswapx = "@uniswap/uniswapx-sdk";
 const delegation = "@metamask/delegation-abis";
+const aave = "@aave/core-v3";
 const uniswapxSpdx = "GPL-2.0-or-later AND AGPL-3.0-only";
 const factory = (name) => `dist/cjs/src/contracts/factories/${name}__factory.js`;
 
@@ -92,6 +94,18 @@ const published = [
     "NativeTokenStreamingEnforcer", "NativeTokenTransferAmountEnforcer", "NonceEnforcer", "OwnershipTransferEnforcer",
     "RedeemerEnforcer", "SpecificActionERC20TransferBatchEnforcer", "TimestampEnforcer", "ValueLteEnforcer",
   ].map((name) => ({ name, from: delegation, path: `dist/bytecode/${name}.cjs`, as: "bytecode", spdx: "MIT-0 OR Apache-2.0" })),
+  // The sources name BUSL-1.1; its change date, 27 January 2023, has passed, and its change licence is MIT.
+  ...[
+    "protocol/libraries/logic/BorrowLogic", "protocol/libraries/logic/BridgeLogic", "protocol/libraries/logic/ConfiguratorLogic",
+    "protocol/libraries/logic/EModeLogic", "protocol/libraries/logic/FlashLoanLogic", "protocol/libraries/logic/LiquidationLogic",
+    "protocol/libraries/logic/PoolLogic", "protocol/libraries/logic/SupplyLogic", "protocol/configuration/PoolAddressesProvider",
+    "protocol/configuration/ACLManager", "protocol/pool/Pool", "protocol/pool/PoolConfigurator",
+    "protocol/pool/DefaultReserveInterestRateStrategy", "protocol/tokenization/AToken", "protocol/tokenization/StableDebtToken",
+    "protocol/tokenization/VariableDebtToken", "misc/AaveOracle", "misc/AaveProtocolDataProvider",
+  ].map((source) => {
+    const name = source.split("/").pop();
+    return { name, from: aave, path: `artifacts/contracts/${source}.sol/${name}.json`, as: "json", spdx: "MIT" };
+  }),
 ];
 
 const licences = {
@@ -104,6 +118,7 @@ const licences = {
   "solmate.AGPL-3.0.txt": "solmate/LICENSE",
   "metamask-delegation.Apache-2.0.txt": `${delegation}/LICENSE.APACHE2`,
   "metamask-delegation.MIT-0.txt": `${delegation}/LICENSE.MIT0`,
+  "aave-v3-core.BUSL-1.1.txt": `${aave}/LICENSE.md`,
 };
 
 const check = process.argv.includes("--check");

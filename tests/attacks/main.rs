@@ -13,6 +13,7 @@ mod endpoints;
 mod exits;
 mod files;
 mod identity;
+mod lending;
 mod limits;
 mod named;
 mod operator;

@@ -43,6 +43,7 @@ mod gates;
 mod guardian;
 mod late_inclusion;
 mod ledger;
+mod lending;
 mod liquidity;
 mod operator;
 mod order_permits;

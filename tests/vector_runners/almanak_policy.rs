@@ -508,6 +508,7 @@ fn inputs(
             only_revokes: false,
             moves: vec![],
             paid: vec![],
+            lending: None,
             simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
         }),
         asked: false,

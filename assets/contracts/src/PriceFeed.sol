@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 pragma solidity 0.8.30;
 
-/// Bardo's own reference-price feed for the devnet: the read side of Chainlink's AggregatorV3Interface,
-/// written by one keeper, with switches for the ways in which a feed fails. Never deploy it for real use.
+/// Bardo's own reference-price feed for the devnet: the read side of Chainlink's AggregatorV3Interface, and the
+/// latestAnswer of its older interface, which lending markets read; written by one keeper, with switches for the
+/// ways in which a feed fails. Never deploy it for real use.
 contract PriceFeed {
     enum Fault {
         None,
@@ -59,6 +60,10 @@ contract PriceFeed {
 
     function latestRoundData() external view returns (uint80, int256, uint256, uint256, uint80) {
         return read(latestRound);
+    }
+
+    function latestAnswer() external view returns (int256 answer) {
+        (, answer,,,) = read(latestRound);
     }
 
     function getRoundData(uint80 round) external view returns (uint80, int256, uint256, uint256, uint80) {

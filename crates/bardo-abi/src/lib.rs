@@ -15,6 +15,7 @@
     )
 )]
 
+pub mod aave;
 pub mod delegation;
 pub mod erc20;
 pub mod erc4337;

@@ -50,6 +50,10 @@ pub enum KnownContract {
     V4StateView,
     /// Uniswap V4 quoter.
     V4Quoter,
+    /// Aave V3 pool: supplies and debts of one market.
+    AavePool,
+    /// Aave V3 registry of a market's contracts, such as its oracle.
+    AaveAddressesProvider,
     /// Uniswap's own batch reader, with a gas limit per call.
     UniswapMulticall,
     /// UniswapX reactor of the first Dutch orders.
@@ -117,6 +121,8 @@ impl KnownContract {
             Self::V4PositionManager => "V4 position manager",
             Self::V4StateView => "V4 state view",
             Self::V4Quoter => "V4 quoter",
+            Self::AavePool => "Aave pool",
+            Self::AaveAddressesProvider => "Aave addresses provider",
             Self::UniswapMulticall => "Uniswap multicall",
             Self::DutchReactor => "UniswapX Dutch reactor",
             Self::V2DutchReactor => "UniswapX Dutch V2 reactor",
@@ -151,6 +157,7 @@ impl KnownContract {
             | Self::SwapRouter02
             | Self::V2Router => Ok(SpenderRole::Router),
             Self::V3PositionManager | Self::V4PositionManager => Ok(SpenderRole::PositionManager),
+            Self::AavePool => Ok(SpenderRole::LendingPool),
             Self::DutchReactor | Self::V2DutchReactor | Self::V3DutchReactor | Self::PriorityReactor => {
                 Ok(SpenderRole::OrderReactor)
             }
@@ -169,6 +176,7 @@ impl KnownContract {
             | Self::V4PoolManager
             | Self::V4StateView
             | Self::V4Quoter
+            | Self::AaveAddressesProvider
             | Self::OrderQuoter
             | Self::IdentityRegistry
             | Self::ReputationRegistry

@@ -4,7 +4,7 @@
 pub mod figures;
 
 use crate::error::{ErrorCode, FigureUnit, Violation};
-use crate::fabric::{AskReason, Finding, PolicyChange, SafetyCheck, ToolFailed};
+use crate::fabric::{AskReason, Finding, PolicyChange, SafetyCheck, ToolFailed, health_factor};
 use crate::format::{dollars, dollars_above, dollars_left, grouped, gwei, nearest_cent, wait};
 use crate::model::{ActionClass, Check, Phase, Rule, RuleName};
 use crate::text::width;
@@ -93,6 +93,9 @@ const fn rule_name_word(name: RuleName) -> &'static str {
         RuleName::MaxSlippageBps => "Slippage",
         RuleName::MaxPriceImpactBps => "Price impact",
         RuleName::MaxLossBps => "Loss against the market",
+        RuleName::MinHealthFactor => "Health factor",
+        RuleName::MaxBorrowUsd => "One borrowing",
+        RuleName::LendingPrices => "Prices of the lending market",
         RuleName::QuoteAboveWitnesses => "Quote above the market",
         RuleName::MinOut => "Minimum output",
         RuleName::MaxQuoteAgeSeconds => "Quote age in seconds",
@@ -276,6 +279,7 @@ pub fn finding_words(finding: &Finding) -> String {
         | Finding::TakesBackBesideCage { .. }
         | Finding::ClocksDiffer { .. }
         | Finding::Simulated { .. }
+        | Finding::SimulatedDebt { .. }
         | Finding::BrokenBecause { .. }
         | Finding::Said { .. } => finding.sentence().to_string(),
     }
@@ -396,6 +400,11 @@ pub fn found(finding: &Finding) -> String {
             };
             format!("block #{block}, {gas} gas, {balances} of the account {change} as declared, and nothing else")
         }
+        Finding::SimulatedDebt { before, after, falls, .. } => {
+            let (before, after) = (health_factor(*before), health_factor(*after));
+            let falls: String = falls.iter().map(|fall| format!("; {fall}")).collect();
+            format!("health factor {before} before, {after} after{falls}")
+        }
         other => readable(&finding_words(other), PLACES),
     }
 }
@@ -432,6 +441,7 @@ pub fn figure_of(finding: &Finding) -> Option<String> {
         | Finding::TakesBackBesideCage { .. }
         | Finding::ClocksDiffer { .. }
         | Finding::Simulated { .. }
+        | Finding::SimulatedDebt { .. }
         | Finding::Broken { .. }
         | Finding::BrokenBecause { .. }
         | Finding::Said { .. } => None,

@@ -183,6 +183,9 @@ codes! {
     /// The minimum output is too low.
     SafetySlippage, "SAFETY_SLIPPAGE", RiskBlocked, Safety,
         "Reduce the amount, or tighten the slippage.";
+    /// The debt would be too large for its collateral, or the lending market's prices are wrong.
+    SafetyHealthFactor, "SAFETY_HEALTH_FACTOR", RiskBlocked, Safety,
+        "Borrow or withdraw less, supply more collateral, or repay a part of the debt.";
     /// A value is unknown, so no limit could be checked.
     SafetyPriceUnknown, "SAFETY_PRICE_UNKNOWN", UpstreamUnavailable, Safety,
         "Wait until a live price exists; without a price, no limit can be checked.";

@@ -448,6 +448,8 @@ pub enum SpenderRole {
     Router,
     /// Position manager: takes tokens only from its caller, for that caller's position.
     PositionManager,
+    /// Lending pool: takes tokens only from its caller, for that caller's supply or debt.
+    LendingPool,
     /// Reactor that settles orders signed for it.
     OrderReactor,
     /// Settler that locks the input of a signed cross-chain intent.
@@ -458,7 +460,7 @@ impl SpenderRole {
     /// True if every tool may grant this role an allowance. A tool that needs another role declares it.
     pub const fn for_every_tool(self) -> bool {
         match self {
-            Self::Permit2 | Self::Router | Self::PositionManager => true,
+            Self::Permit2 | Self::Router | Self::PositionManager | Self::LendingPool => true,
             Self::OrderReactor | Self::IntentSettler => false,
         }
     }
@@ -467,7 +469,7 @@ impl SpenderRole {
     pub const fn by_signature_only(self) -> bool {
         match self {
             Self::OrderReactor | Self::IntentSettler => true,
-            Self::Permit2 | Self::Router | Self::PositionManager => false,
+            Self::Permit2 | Self::Router | Self::PositionManager | Self::LendingPool => false,
         }
     }
 }

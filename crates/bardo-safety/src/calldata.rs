@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;
 
+use super::lending_calls::{self, LendingRuleError};
 use super::position_calls::{self, PositionRuleError};
 use super::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
 use super::registry_calls::{self, RegistryCallError};
@@ -21,6 +22,7 @@ use bardo_abi::policy_cage::PolicyCage;
 use bardo_base::id::GolemId;
 use golem_chain::network::{AddressBook, KnownContract};
 use golem_chain::token::TokenId;
+use golem_protocols::aave::call::LendingCall;
 use golem_protocols::uniswap::address::{V2_PAIR_INIT_CODE_HASH, v2_pair};
 use golem_protocols::uniswap::router::{
     CALLER, RouterCommand, RouterDecodeError, RouterExecution, RouterVersion, SwapAmounts, SwapCommand, SwapPath,
@@ -61,6 +63,8 @@ enum CallError {
     PolicyCageCaller,
     #[error("it neither sets nor clears the PolicyCage rules")]
     PolicyCageCall,
+    #[error(transparent)]
+    Lending(#[from] LendingRuleError),
     #[error(transparent)]
     Position(#[from] PositionRuleError),
     #[error(transparent)]
@@ -104,6 +108,10 @@ fn bound_by(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> Result<Gu
     let manager = position_calls::manager(book);
     if position_calls::concerns(leg, proposal, manager) {
         return position(leg, proposal, manager);
+    }
+    let pool = lending_calls::pool(book);
+    if lending_calls::concerns(leg, proposal, pool) {
+        return lending(leg, proposal, pool);
     }
     let registries = registry_calls::registries(book);
     if registries.contains_key(&leg.to) || proposal.intent == ProposalIntent::Identity {
@@ -187,6 +195,22 @@ fn position(leg: &PlanLeg, proposal: &Proposal, manager: Option<Address>) -> Res
     let tokens = position_calls::tokens(proposal).ok_or(PositionRuleError::Inflows)?;
     let into = tokens.into_iter().map(TokenId::Erc20).zip(part.least).collect();
     Ok(GuaranteedFlows { into, until: Some(part.deadline), ..GuaranteedFlows::default() })
+}
+
+/// Decodes the effects that a lending action guarantees: the pool takes or pays exactly the amount, or at most it for a
+/// repayment, and pays out a whole supply, whose amount it knows.
+fn lending(leg: &PlanLeg, proposal: &Proposal, pool: Option<Address>) -> Result<GuaranteedFlows, CallError> {
+    let call = lending_calls::decode(leg, proposal, pool)?;
+    let flow = BTreeMap::from([(TokenId::Erc20(call.asset()), call.amount())]);
+    Ok(match call {
+        LendingCall::Supply { .. } | LendingCall::Repay { .. } => GuaranteedFlows { out: flow, ..Default::default() },
+        LendingCall::Withdraw { .. } if call.withdraws_all() => {
+            GuaranteedFlows { is_owed: true, ..GuaranteedFlows::default() }
+        }
+        LendingCall::Withdraw { .. } | LendingCall::Borrow { .. } => {
+            GuaranteedFlows { into: flow, ..GuaranteedFlows::default() }
+        }
+    })
 }
 
 /// Checks that a call only changes the account's rules in PolicyCage, and that the operator proposed it.

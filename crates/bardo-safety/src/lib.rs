@@ -14,7 +14,8 @@
 //! | `check_inputs`, `verdict` | inputs and results of checks |
 //! | `chain_snapshot` | chain state read before a decision |
 //! | `checks` | the checks, one file each |
-//! | `position_calls`, `registry_calls` | calls of the position manager and of the registries of agents, in closed forms |
+//! | `lending_calls`, `position_calls`, `registry_calls` | calls of the lending pool, the position manager and the registries of agents, in closed forms |
+//! | `lending_equity` | supplies and debts as a part of the equity |
 //! | `revocation` | actions that only revoke, cancel or refund, by intent and calldata |
 //! | `policy_engine`, `operator_policy` | interface of policy, stop file and ledger, and its implementation |
 //! | `status` | usage of every limit |
@@ -61,6 +62,8 @@ pub mod custody;
 pub mod grants;
 pub mod guardian;
 pub mod ledger;
+pub mod lending_calls;
+mod lending_equity;
 pub mod onchain_policy;
 pub mod operator_policy;
 pub mod operator_proof;

@@ -77,9 +77,10 @@ impl Proposal {
             return (!trade.exact_output).then_some((&trade.token_in, trade.amount_in));
         }
         match (self.intent, self.outflows.as_slice()) {
-            (ProposalIntent::Transfer | ProposalIntent::Bridge | ProposalIntent::Wrap, [sent]) => {
-                Some((&sent.token, sent.amount))
-            }
+            (
+                ProposalIntent::Transfer | ProposalIntent::Bridge | ProposalIntent::Wrap | ProposalIntent::Lending,
+                [sent],
+            ) => Some((&sent.token, sent.amount)),
             _ => None,
         }
     }
@@ -141,6 +142,8 @@ pub enum ProposalIntent {
     Wrap,
     /// Change of a liquidity position.
     Liquidity,
+    /// Supply, withdrawal, borrowing or repayment in a lending market.
+    Lending,
 }
 
 impl ProposalIntent {
@@ -161,6 +164,7 @@ impl ProposalIntent {
             Self::CancelTransaction => "cancel_transaction",
             Self::Wrap => "wrap",
             Self::Liquidity => "liquidity",
+            Self::Lending => "lending",
         }
     }
 }

@@ -26,6 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::{Address, U256};
 
+use super::lending_calls::{self, LendingContext, LendingEffects};
 use super::proposal::Proposal;
 use super::registry_calls::Registries;
 use super::signing_payload::SigningPayload;
@@ -73,6 +74,8 @@ pub struct SimulatedEffects {
     pub moves: Vec<TokenMove>,
     /// Other addresses that own more of something afterwards.
     pub paid: Vec<Address>,
+    /// What it changes of the account's debts in the lending market; `None` for any other action.
+    pub lending: Option<LendingEffects>,
     /// Complete result of the fork.
     pub simulation: Simulation,
 }
@@ -118,6 +121,8 @@ pub struct JudgeContext {
     pub position_manager: Option<Address>,
     /// Pool that a deposit into a liquidity position goes to, by its tokens and fee.
     pub deposit_pool: Option<Address>,
+    /// Lending market in the address book.
+    pub lending: Option<LendingContext>,
     /// Shifts of the account's balances by paper actions; empty for a real action.
     pub shifts: Vec<BalanceDelta>,
 }
@@ -201,6 +206,7 @@ pub async fn run(
         calls.extend(settlement.calls);
         signatures.extend(settlement.signatures);
     }
+    calls.extend(lending_calls::probes(payload, from, around));
     let shifts = around.shifts.clone();
     let options = SimulationOptions { watch: watch(payload), signatures, shifts, ..SimulationOptions::default() };
     fork.simulate_with(&calls, &options).await

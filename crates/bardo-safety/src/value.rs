@@ -11,6 +11,7 @@ use std::fmt;
 
 use alloy::primitives::{Address, U256, U512};
 
+use super::lending_calls;
 use super::proposal::{AllowanceBound, AllowanceKind, Proposal, TradeFigures};
 use super::signing_payload::SigningPayload;
 use super::simulate::JudgeContext;
@@ -18,6 +19,7 @@ use super::wrapping::only_wraps;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::token::{TokenId, TokenInfo};
+use golem_protocols::aave::call::LendingCall;
 
 /// Bit length from which an allowance counts as unlimited: Permit2 never decreases such an allowance, and no token has
 /// that many units.
@@ -45,9 +47,9 @@ pub struct ActionValues {
     pub gas_wei: U256,
     /// Spending that counts against limits: outflows, takeable amounts and gas.
     pub spent: Usd,
-    /// Value of native tokens that a wrapping makes a token of. It is not spent, but from then on allowances of that
-    /// token that were granted earlier can take it, so it needs the consent that spending it would need. Zero for any
-    /// other action.
+    /// Value of native tokens that a wrapping makes a token of: it is not spent, but from then on allowances of that
+    /// token that were granted earlier can take it. Value of what a borrowing brings: it is not spent, but owed. Both need
+    /// the consent that spending as much would need. Zero for any other action.
     pub exposed: Usd,
     /// Sum of all inflows.
     pub received: Usd,
@@ -311,9 +313,16 @@ pub fn values(
     };
     // A wrapping moves no value: what leaves comes back in another form. Only its gas is spent.
     let wrapping = only_wraps(proposal, spreads.wrapped);
-    let moves_value = wrapping.is_none();
-    let exposes = wrapping.filter(|wrapping| wrapping.given == TokenId::Native);
-    let exposed = match exposes.map(|wrapping| keep(pricing.outgoing(wrapping.given, wrapping.amount))) {
+    // Nor does a repayment: the debt falls by what is paid, which the simulation must show.
+    let lends = lending_calls::plan_in(proposal, around);
+    let moves_value = wrapping.is_none() && !matches!(lends, Some(LendingCall::Repay { .. }));
+    let wrapped = wrapping.filter(|wrapping| wrapping.given == TokenId::Native);
+    let borrowed = match lends {
+        Some(LendingCall::Borrow { asset, amount }) => Some((TokenId::Erc20(asset), amount)),
+        Some(LendingCall::Supply { .. } | LendingCall::Withdraw { .. } | LendingCall::Repay { .. }) | None => None,
+    };
+    let exposes = wrapped.map(|wrapping| (wrapping.given, wrapping.amount)).or(borrowed);
+    let exposed = match exposes.map(|(token, amount)| keep(pricing.outgoing(token, amount))) {
         Some(valued) => valued.map_or(Usd::ZERO, |valued| valued.usd),
         None => Usd::ZERO,
     };

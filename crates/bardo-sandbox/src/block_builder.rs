@@ -78,10 +78,19 @@ impl<'a> BlockBuilder<'a> {
         arguments: &[u8],
         salt: B256,
     ) -> Result<Address, SandboxError> {
-        let code = contract.creation(arguments)?;
+        self.create2_code(contract.creation(arguments)?, salt, contract.name())
+    }
+
+    /// Like [`Self::create2`], with finished creation code.
+    pub(super) fn create2_code(
+        &mut self,
+        code: Bytes,
+        salt: B256,
+        step: &'static str,
+    ) -> Result<Address, SandboxError> {
         let gas = deployment_gas(code.len());
         let input = [salt.as_slice(), code.as_ref()].concat();
-        self.call(ActorRole::Treasury, contracts::DEPLOYMENT_PROXY, input, gas, contract.name())?;
+        self.call(ActorRole::Treasury, contracts::DEPLOYMENT_PROXY, input, gas, step)?;
         Ok(contracts::DEPLOYMENT_PROXY.create2_from_code(salt, code))
     }
 

@@ -3,6 +3,8 @@
 //!
 //! Not here: addresses and constructor arguments of deployments (see `genesis`).
 
+use std::collections::BTreeMap;
+
 use alloy::primitives::{Address, B256, Bytes, address, b256, hex};
 
 /// Error of the contract bundle.
@@ -21,6 +23,14 @@ pub enum ContractError {
         offset: usize,
         /// Length of the code, in bytes.
         length: usize,
+    },
+    /// A library that a contract is linked to was not given.
+    #[error("{contract} is linked to {library}, which is not deployed")]
+    NoLibrary {
+        /// Name of the contract.
+        contract: &'static str,
+        /// Name of the library.
+        library: &'static str,
     },
 }
 
@@ -64,7 +74,7 @@ bundle! {
     UniswapV3Factory = "UniswapV3Factory",
     /// Library that draws the image of a position; linked into the descriptor.
     NFTDescriptor = "NFTDescriptor",
-    /// Descriptor of V3 positions; must be linked with [`link_descriptor`].
+    /// Descriptor of V3 positions; must be linked with [`link`].
     NonfungibleTokenPositionDescriptor = "NonfungibleTokenPositionDescriptor",
     /// V3 positions as ERC-721 tokens.
     NonfungiblePositionManager = "NonfungiblePositionManager",
@@ -172,6 +182,42 @@ bundle! {
     TimestampEnforcer = "TimestampEnforcer",
     /// Caveat enforcer that limits the native value of a call.
     ValueLteEnforcer = "ValueLteEnforcer",
+    /// Library of Aave V3: borrowing and repayment.
+    BorrowLogic = "BorrowLogic",
+    /// Library of Aave V3: supplies that bridges mint.
+    BridgeLogic = "BridgeLogic",
+    /// Library of Aave V3: creation of reserves.
+    ConfiguratorLogic = "ConfiguratorLogic",
+    /// Library of Aave V3: categories with their own thresholds.
+    EModeLogic = "EModeLogic",
+    /// Library of Aave V3: flash loans; must be linked with [`link`].
+    FlashLoanLogic = "FlashLoanLogic",
+    /// Library of Aave V3: liquidations.
+    LiquidationLogic = "LiquidationLogic",
+    /// Library of Aave V3: the pool's list of reserves.
+    PoolLogic = "PoolLogic",
+    /// Library of Aave V3: supplies and withdrawals.
+    SupplyLogic = "SupplyLogic",
+    /// Registry of an Aave V3 market, which deploys the proxies of pool and configurator.
+    PoolAddressesProvider = "PoolAddressesProvider",
+    /// Roles of an Aave V3 market.
+    AclManager = "ACLManager",
+    /// Implementation of the Aave V3 pool; must be linked with [`link`].
+    Pool = "Pool",
+    /// Implementation of the Aave V3 configurator; must be linked with [`link`].
+    PoolConfigurator = "PoolConfigurator",
+    /// Interest rates of an Aave V3 reserve by its utilisation.
+    DefaultReserveInterestRateStrategy = "DefaultReserveInterestRateStrategy",
+    /// Implementation of the receipts of supplies to Aave V3.
+    AToken = "AToken",
+    /// Implementation of debts at a stable rate, which no reserve of the devnet permits.
+    StableDebtToken = "StableDebtToken",
+    /// Implementation of debts at the variable rate.
+    VariableDebtToken = "VariableDebtToken",
+    /// Prices of an Aave V3 market.
+    AaveOracle = "AaveOracle",
+    /// Views of Aave V3's single reserves.
+    AaveProtocolDataProvider = "AaveProtocolDataProvider",
     /// Runtime code; its canonical address is [`MULTICALL3`].
     Multicall3 = "Multicall3",
     /// Bardo's test token that delivers one percent less than was sent.
@@ -233,8 +279,33 @@ pub const V2_PAIR_INIT_HASH: B256 = b256!("0x96e8ac4277198ff8b6f785478aa9a39f403
 /// Hash of the V3 pool's creation code, which determines every pool's address.
 pub const V3_POOL_INIT_HASH: B256 = b256!("0xe34f199b19b2b4f47f68442619d555527d244f78a3297ea89325f843f87b8b54");
 
-/// Offset of the address of [`BundledContract::NFTDescriptor`] in the descriptor's creation code.
-const DESCRIPTOR_LINK_OFFSET: usize = 1681;
+/// Places of a library's address in a contract's creation code, in bytes.
+struct LibraryLink {
+    contract: BundledContract,
+    library: BundledContract,
+    offsets: &'static [usize],
+}
+
+const fn links(contract: BundledContract, library: BundledContract, offsets: &'static [usize]) -> LibraryLink {
+    LibraryLink { contract, library, offsets }
+}
+
+/// All links of the bundle, as in the manifest.
+const LINKS: &[LibraryLink] = {
+    use BundledContract as C;
+    &[
+        links(C::NonfungibleTokenPositionDescriptor, C::NFTDescriptor, &[1681]),
+        links(C::FlashLoanLogic, C::BorrowLogic, &[1636]),
+        links(C::Pool, C::BorrowLogic, &[4760, 5527, 8199, 8362, 11288, 13495]),
+        links(C::Pool, C::BridgeLogic, &[7402, 12994]),
+        links(C::Pool, C::EModeLogic, &[4279]),
+        links(C::Pool, C::FlashLoanLogic, &[5426, 9943]),
+        links(C::Pool, C::LiquidationLogic, &[2718]),
+        links(C::Pool, C::PoolLogic, &[6686, 7760, 8315, 10252, 11413, 13111]),
+        links(C::Pool, C::SupplyLogic, &[3696, 5870, 6512, 6724, 12382]),
+        links(C::PoolConfigurator, C::ConfiguratorLogic, &[1111, 6183, 9570, 10638]),
+    ]
+};
 
 impl BundledContract {
     /// Code of the contract: creation code without constructor arguments, except for [`BundledContract::Multicall3`],
@@ -259,17 +330,23 @@ impl BundledContract {
     }
 }
 
-/// Creation code of [`BundledContract::NonfungibleTokenPositionDescriptor`] with the library's address in its slot.
+/// Creation code of a contract with the addresses of all its libraries in their slots.
 ///
 /// # Errors
-/// [`ContractError`] if the bundled file is damaged.
-pub fn link_descriptor(library: Address) -> Result<Bytes, ContractError> {
-    let mut code = BundledContract::NonfungibleTokenPositionDescriptor.code()?.to_vec();
+/// [`ContractError`] if the bundled file is damaged, or a library of the contract is not in `libraries`.
+pub fn link(contract: BundledContract, libraries: &BTreeMap<BundledContract, Address>) -> Result<Bytes, ContractError> {
+    let mut code = contract.code()?.to_vec();
     let length = code.len();
-    let slot = code
-        .get_mut(DESCRIPTOR_LINK_OFFSET..DESCRIPTOR_LINK_OFFSET + Address::len_bytes())
-        .ok_or(ContractError::LinkOutside { offset: DESCRIPTOR_LINK_OFFSET, length })?;
-    slot.copy_from_slice(library.as_slice());
+    for needed in LINKS.iter().filter(|needed| needed.contract == contract) {
+        let missing = ContractError::NoLibrary { contract: contract.name(), library: needed.library.name() };
+        let library = libraries.get(&needed.library).ok_or(missing)?;
+        for &offset in needed.offsets {
+            let slot = code
+                .get_mut(offset..offset.saturating_add(Address::len_bytes()))
+                .ok_or(ContractError::LinkOutside { offset, length })?;
+            slot.copy_from_slice(library.as_slice());
+        }
+    }
     Ok(code.into())
 }
 
@@ -343,23 +420,29 @@ mod tests {
     }
 
     #[test]
-    fn linking_fills_exactly_the_slot_the_manifest_lists() {
-        let library = address!("0x10112233445566778899aabbccddeeff01112233");
-        let links = entry(BundledContract::NonfungibleTokenPositionDescriptor)["links"].clone();
-        assert_eq!(links.as_array().unwrap().len(), 1);
-        assert_eq!(links[0]["library"], "NFTDescriptor");
-        assert_eq!(links[0]["offset"], DESCRIPTOR_LINK_OFFSET);
-        assert_eq!(links[0]["length"], 20);
-
-        let before = BundledContract::NonfungibleTokenPositionDescriptor.code().unwrap();
-        let after = link_descriptor(library).unwrap();
-        assert_eq!(after[DESCRIPTOR_LINK_OFFSET..DESCRIPTOR_LINK_OFFSET + 20], library[..]);
-        let changed = (0..before.len()).filter(|&at| before[at] != after[at]).count();
-        assert_eq!(changed, 20);
-        for contract in
-            BundledContract::ALL.iter().filter(|c| **c != BundledContract::NonfungibleTokenPositionDescriptor)
-        {
-            assert_eq!(entry(*contract)["links"].as_array().unwrap().len(), 0, "{}", contract.name());
+    fn linking_fills_exactly_the_slots_the_manifest_lists() {
+        let libraries: BTreeMap<_, _> = BundledContract::ALL
+            .iter()
+            .zip(1_u8..)
+            .map(|(library, number)| (*library, Address::repeat_byte(number)))
+            .collect();
+        let mut linked = 0;
+        for &contract in BundledContract::ALL {
+            let (before, after) = (contract.code().unwrap(), link(contract, &libraries).unwrap());
+            let links = entry(contract)["links"].as_array().unwrap().clone();
+            let mut expected = before.to_vec();
+            for slot in &links {
+                let at = usize::try_from(slot["offset"].as_u64().unwrap()).unwrap();
+                assert_eq!(slot["length"], 20);
+                assert_eq!(before[at..at + 20], [0; 20], "{}", contract.name());
+                let (_, address) = libraries.iter().find(|(library, _)| slot["library"] == library.name()).unwrap();
+                expected[at..at + 20].copy_from_slice(address.as_slice());
+            }
+            assert!(expected == after, "{}", contract.name());
+            linked += links.len();
         }
+        assert_eq!(linked, 1 + 1 + 23 + 4);
+        let nothing = link(BundledContract::Pool, &BTreeMap::new());
+        assert!(matches!(nothing, Err(ContractError::NoLibrary { contract: "Pool", .. })), "{nothing:?}");
     }
 }

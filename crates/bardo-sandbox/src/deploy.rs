@@ -140,8 +140,10 @@ fn uniswap(builder: &mut BlockBuilder<'_>, weth: Address) -> Result<UniswapAddre
 
     let library = builder.create(BundledContract::NFTDescriptor, &[])?;
     let label = B256::right_padding_from(b"ETH");
-    let code = [contracts::link_descriptor(library)?.as_ref(), &(weth, label).abi_encode_params()].concat();
-    let descriptor = builder.create_code(code.into(), BundledContract::NonfungibleTokenPositionDescriptor.name())?;
+    let linked = BundledContract::NonfungibleTokenPositionDescriptor;
+    let code = contracts::link(linked, &BTreeMap::from([(BundledContract::NFTDescriptor, library)]))?;
+    let code = [code.as_ref(), &(weth, label).abi_encode_params()].concat();
+    let descriptor = builder.create_code(code.into(), linked.name())?;
     let position_manager = builder
         .create(BundledContract::NonfungiblePositionManager, &(v3_factory, weth, descriptor).abi_encode_params())?;
     let quoter = builder.create(BundledContract::QuoterV2, &(v3_factory, weth).abi_encode_params())?;

@@ -16,6 +16,7 @@ use super::contracts::{self, BundledContract};
 use super::deploy::deploy;
 use super::error::SandboxError;
 use super::keys::DevnetAccount;
+use super::lending::open_market;
 use super::liquidity::{fill_pools, fund, make_pools};
 use super::math::PricedToken;
 use super::plan::{ChainSetup, PoolCurrency, SandboxToken, V4PoolSetup, Venue, tick_spacing};
@@ -247,6 +248,8 @@ pub fn furnish(
     fill_v4_pools(&mut builder, &deployment, &quoted)?;
     builder.seal()?;
     register_agents(&mut builder, &deployment)?;
+    let market = open_market(&mut builder, &deployment, prices)?;
+    deployment.contracts.extend(market);
 
     let everything = deployment.contracts.iter().chain(&deployment.enforcers).map(|(name, at)| (*name, *at));
     let pools = deployment.pools.iter().map(|pool| ("a pool", pool.address));

@@ -31,6 +31,7 @@ pub mod genesis;
 pub mod keep;
 pub mod keeper;
 pub mod keys;
+mod lending;
 mod liquidity;
 pub mod market;
 mod market_v4;

@@ -219,6 +219,64 @@ pub const fn tick_spacing(fee: u32) -> i32 {
     }
 }
 
+/// Interest rates of a lending reserve by its utilisation: linear up to an optimum, and steep above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RateCurve {
+    /// For stablecoins.
+    Stable,
+    /// For ether.
+    Ether,
+    /// For other tokens.
+    Volatile,
+}
+
+impl RateCurve {
+    /// Optimal utilisation, base rate, rate added up to the optimum, and rate added above it, in percent.
+    pub const fn percents(self) -> [u32; 4] {
+        match self {
+            Self::Stable => [90, 0, 5, 60],
+            Self::Ether => [80, 0, 3, 80],
+            Self::Volatile => [45, 0, 4, 300],
+        }
+    }
+}
+
+/// A planned reserve of the lending market.
+#[derive(Debug, Clone, Copy)]
+pub struct ReserveSetup {
+    /// Token of the reserve.
+    pub token: SandboxToken,
+    /// Share of its value that can be borrowed against it, in basis points.
+    pub ltv: u32,
+    /// Share of its value from which a debt against it is liquidated, in basis points.
+    pub threshold: u32,
+    /// What a liquidator gets on top, in basis points.
+    pub bonus: u32,
+    /// Interest rates of the reserve.
+    pub rates: RateCurve,
+    /// Initial supply of the treasury, in dollars.
+    pub supplied: u64,
+    /// Initial debt of the treasury, in dollars.
+    pub borrowed: u64,
+}
+
+const fn reserve(
+    token: SandboxToken,
+    [ltv, threshold, bonus]: [u32; 3],
+    rates: RateCurve,
+    [supplied, borrowed]: [u64; 2],
+) -> ReserveSetup {
+    ReserveSetup { token, ltv, threshold, bonus, rates, supplied, borrowed }
+}
+
+/// Reserves of the lending market, where the chain has the token.
+pub const LENDING: &[ReserveSetup] = &[
+    reserve(Weth, [8_050, 8_300, 500], RateCurve::Ether, [6_000_000, 1_800_000]),
+    reserve(Usdc, [7_500, 7_800, 450], RateCurve::Stable, [8_000_000, 4_000_000]),
+    reserve(Dai, [6_300, 7_700, 500], RateCurve::Stable, [3_000_000, 1_200_000]),
+    reserve(Wbtc, [7_300, 7_800, 500], RateCurve::Volatile, [4_000_000, 400_000]),
+];
+
 /// Contents of one chain of the devnet.
 #[derive(Debug, Clone, Copy)]
 pub struct ChainSetup {

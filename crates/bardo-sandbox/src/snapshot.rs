@@ -30,8 +30,8 @@ use super::error::SandboxError;
 use super::genesis::{DeployedToken, Deployment, GenesisPool, StartStage, V4GenesisPool, empty_chain, furnish};
 use super::keys::DevnetAccount;
 use super::plan::{
-    CHAINS, ChainSetup, OBSERVATIONS, PoolCurrency, PoolHook, PoolSetup, STAIRS, SandboxToken, TokenSetup, V4PoolSetup,
-    Venue, ranges_of,
+    CHAINS, ChainSetup, LENDING, OBSERVATIONS, PoolCurrency, PoolHook, PoolSetup, ReserveSetup, STAIRS, SandboxToken,
+    TokenSetup, V4PoolSetup, Venue, ranges_of,
 };
 use super::target::{AssetPrices, PricedAsset};
 use golem_chain::devnet::bytes::{ByteReader, ByteWriter, BytesError};
@@ -268,6 +268,11 @@ fn plan_digest() -> B256 {
         for (token, amount) in *demo_tokens {
             add(&[&token.plan().key, amount]);
         }
+    }
+    add(&[&LENDING.len()]);
+    for ReserveSetup { token, ltv, threshold, bonus, rates, supplied, borrowed } in LENDING {
+        add(&[&token.plan().key, ltv, threshold, bonus, supplied, borrowed]);
+        rates.percents().iter().for_each(|percent| add(&[percent]));
     }
     for asset in PricedAsset::ALL {
         add(&[&(asset as u8), &asset.anchor()]);

@@ -1,5 +1,5 @@
-//! Protocols that Bardo trades through: pool mathematics and orders of Uniswap, cross-chain intents after ERC-7683, and
-//! agent identities after ERC-8004.
+//! Protocols that Bardo trades through: pool mathematics and orders of Uniswap, cross-chain intents after ERC-7683, agent
+//! identities after ERC-8004, and the lending market Aave V3.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -13,6 +13,7 @@
     )
 )]
 
+pub mod aave;
 pub mod erc8004;
 pub mod intents;
 pub mod uniswap;

@@ -20,6 +20,7 @@ pub mod data;
 pub mod engine;
 pub mod identity;
 pub mod intelligence;
+pub mod lending;
 pub mod lp;
 mod market;
 mod mev;
@@ -42,6 +43,7 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &data::get_balances::TOOL_DEF,
     &data::get_chain_status::TOOL_DEF,
     &data::get_indicator::TOOL_DEF,
+    &data::get_lending_position::TOOL_DEF,
     &data::get_pool_info::TOOL_DEF,
     &data::get_portfolio::TOOL_DEF,
     &data::get_position::TOOL_DEF,
@@ -49,6 +51,7 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &data::get_risk_metrics::TOOL_DEF,
     &data::get_token_price::TOOL_DEF,
     &data::get_transaction::TOOL_DEF,
+    &data::list_lending_reserves::TOOL_DEF,
     &data::list_pools::TOOL_DEF,
     &data::list_positions::TOOL_DEF,
     &data::search_tokens::TOOL_DEF,
@@ -65,6 +68,10 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &identity::identity_update_metadata::TOOL_DEF,
     &identity::identity_verify_agent::TOOL_DEF,
     &intelligence::intel_assess_mev_risk::TOOL_DEF,
+    &lending::lending_borrow::TOOL_DEF,
+    &lending::lending_repay::TOOL_DEF,
+    &lending::lending_supply::TOOL_DEF,
+    &lending::lending_withdraw::TOOL_DEF,
     &lp::add_liquidity::TOOL_DEF,
     &lp::close_position::TOOL_DEF,
     &lp::collect_fees::TOOL_DEF,

@@ -18,9 +18,10 @@ use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use bardo_safety::chain_snapshot::stables;
 use bardo_safety::guardian::{Guardian, GuardianError, GuardianOpinion, ReviewCase};
+use bardo_safety::lending_calls::{self, LendingContext};
 use bardo_safety::policy::{self, Policy, PolicyPreset, TokenRef};
 use bardo_safety::position_calls;
-use bardo_safety::proposal::BridgeArrival;
+use bardo_safety::proposal::{BridgeArrival, ProposalIntent};
 use bardo_safety::registry_calls;
 use bardo_safety::signing_payload::SigningPayload;
 use bardo_safety::simulate::{self, JudgeContext};
@@ -30,6 +31,8 @@ use golem_chain::network::{KnownContract, Network};
 use golem_chain::price::PriceChain;
 use golem_chain::provider::ChainClient;
 use golem_chain::token::{self, TokenId, TokenInfo};
+use golem_protocols::aave::call::LendingCall;
+use golem_protocols::aave::market::MarketContracts;
 
 /// Tolerance between the guardian's and the pipeline's figures, in basis points. The pipeline values outflows at the
 /// highest of several prices.
@@ -79,8 +82,8 @@ impl SafetyGuardian {
         let read = read.map_err(|_| GuardianError("reading the policy failed".to_owned()))?;
         let policy = read.map_err(|error| GuardianError(error.to_string()))?;
         let policy = policy.unwrap_or_else(|| Policy::preset(self.absent));
-        let simulation = chain.run(payload, case.shifts).await?;
-        let mut objections = effect_objections(payload, &simulation);
+        let (simulation, around) = chain.run(payload, case.shifts).await?;
+        let mut objections = effect_objections(payload, &simulation, &around);
         objections.extend(list_objections(payload, &policy, chain.client.network()));
         let leaves =
             simulate::declares_exit(payload.proposal(), &chain.judge_context()) && !allows_more(payload, &simulation);
@@ -93,6 +96,12 @@ impl SafetyGuardian {
             own.least_in = own.least_in.checked_add(usd).map_err(|error| GuardianError(error.to_string()))?;
             words = format!("{words}, {said}");
             objections.extend(off_list(&arrival.token, &policy, there.client.network()));
+        }
+        // A repayment gives nothing away, and a borrowing weighs like spending what it brings.
+        match lending_calls::plan_in(payload.proposal(), &around) {
+            Some(LendingCall::Repay { .. }) => own.out = Usd::ZERO,
+            Some(LendingCall::Borrow { .. }) => own.out = own.least_in,
+            Some(LendingCall::Supply { .. } | LendingCall::Withdraw { .. }) | None => {}
         }
         objections.extend(value_objections(payload, &policy, &own, counted));
         // What a wrapping gives comes in again, in another form.
@@ -134,8 +143,12 @@ impl GuardianChain {
         }
     }
 
-    /// Runs the transactions that would be signed on the guardian's own fork.
-    async fn run(&self, payload: &SigningPayload, shifts: &[BalanceDelta]) -> Result<Simulation, GuardianError> {
+    /// Runs the transactions that would be signed on the guardian's own fork. Returns the result with its surroundings.
+    async fn run(
+        &self,
+        payload: &SigningPayload,
+        shifts: &[BalanceDelta],
+    ) -> Result<(Simulation, JudgeContext), GuardianError> {
         let failed = |error: &dyn std::fmt::Display| GuardianError(error.to_string());
         let fork =
             Fork::pin(&self.source, BlockId::latest(), NextBlock::default()).await.map_err(|error| failed(&error))?;
@@ -143,8 +156,18 @@ impl GuardianChain {
         let count = self.client.agreed().get_transaction_count(payload.signer()).block_id(block);
         let nonce = count.await.map_err(|error| failed(&error))?;
         let (producer, shifts) = (Some(fork.next_block().coinbase), shifts.to_vec());
-        let judge_context = JudgeContext { producer, shifts, ..self.judge_context() };
-        simulate::run(&fork, payload, 0, nonce, &judge_context).await.map_err(|error| failed(&error))
+        let network = self.client.network();
+        let market = match MarketContracts::of(network) {
+            Ok(market) if payload.proposal().intent == ProposalIntent::Lending => {
+                let state = market.state(self.client.agreed(), payload.account(), block).await;
+                Some(state.map_err(|error| failed(&error))?)
+            }
+            Ok(_) | Err(_) => None,
+        };
+        let lending = LendingContext::of(&network.book, market);
+        let judge_context = JudgeContext { producer, shifts, lending, ..self.judge_context() };
+        let simulation = simulate::run(&fork, payload, 0, nonce, &judge_context).await;
+        Ok((simulation.map_err(|error| failed(&error))?, judge_context))
     }
 
     /// Values outflows, minimum inflows and maximum gas at current prices. Returns them with a sentence about the
@@ -202,13 +225,18 @@ impl GuardianChain {
 }
 
 /// Returns objections to undeclared effects of the simulated transactions.
-fn effect_objections(payload: &SigningPayload, simulation: &Simulation) -> Vec<String> {
+fn effect_objections(payload: &SigningPayload, simulation: &Simulation, around: &JudgeContext) -> Vec<String> {
     let (proposal, account) = (payload.proposal(), payload.account());
-    let changes = &simulation.changes;
+    // The lending pool and its debts have no allowances to answer for, and its records are compared as such.
+    let mut changes = simulation.changes.clone();
+    changes.unreadable.retain(|silent| !lending_calls::writes(silent.contract, proposal, around));
+    changes.balances.retain(|change| !lending_calls::is_record(change.token, proposal, around));
     let mut objections = Vec::new();
     if !simulation.succeeded() {
         objections.push("it fails on the guardian's fork".to_owned());
     }
+    let faults = lending_calls::faults(proposal, around, simulation, simulation.succeeded());
+    objections.extend(faults.into_iter().map(|fault| format!("{}, but {}", fault.declared, fault.found)));
     if !changes.complete() {
         objections.push("the guardian cannot see all of its changes".to_owned());
     }

@@ -8,7 +8,8 @@
 //!
 //! Tokens on a bridge count while the settler that locked them still holds them and they are not delivered. Each
 //! chain's balances and settler states are read in one call, so that nothing is counted twice, whatever the order of
-//! the chains' answers. The input of an open auction is still in the wallet.
+//! the chains' answers. The input of an open auction is still in the wallet. Supplies in the lending market count, and debts
+//! there are subtracted.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -35,6 +36,7 @@ use golem_protocols::uniswap::positions::{
 };
 use golem_tools::engine::{ConnectedChain, ToolEnvironment};
 
+mod lending;
 #[cfg(test)]
 mod tests;
 
@@ -279,6 +281,7 @@ async fn held(
     let leaving = bridges.iter().filter(|(_, intent)| intent.origin_chain_id == network.chain_id);
     let settler = network.book.contract(KnownContract::DestinationSettler);
     let arriving = bridges.iter().filter(|(_, intent)| intent.data.destinationChainId == U256::from(network.chain_id));
+    let lending = lending::questions(chain, account).await?;
     let push = |calls: &mut CallBatch| {
         let coin = calls.push(multicall, &IMulticall3::getEthBalanceCall { addr: account });
         let balance = Erc20::balanceOfCall { owner: account };
@@ -291,9 +294,9 @@ async fn held(
         let filled = |id| DestinationSettler::filledForCall { orderId: id };
         let arriving: Vec<_> =
             arriving.clone().filter_map(|(id, _)| Some((*id, calls.push(settler?, &filled(*id))))).collect();
-        (coin, listed, leaving, arriving)
+        (coin, listed, leaving, arriving, lending.push(account, calls))
     };
-    let ((coin, listed, leaving, arriving), answers, positions) = with_positions(chain, account, push).await?;
+    let ((coin, listed, leaving, arriving, lent), answers, positions) = with_positions(chain, account, push).await?;
     let silent =
         |what: &str| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not report {what}"));
     let coin = coin.take(&answers).ok_or_else(|| silent("balances"))?;
@@ -330,6 +333,8 @@ async fn held(
             delivered.push(id);
         }
     }
+    let (supplies, debts) = lent.take(&answers).ok_or_else(|| silent("supplies and debts"))?;
+    holdings.extend(supplies.into_iter().map(|(token, decimals, amount)| (token, decimals, amount, None)));
     holdings.retain(|(_, _, amount, _)| !amount.is_zero());
     let counted = counted_positions(chain, &positions);
     let of_positions = counted.iter().flat_map(|(_, tokens)| tokens.map(|(token, _)| token));
@@ -350,6 +355,7 @@ async fn held(
             None => value = value.zip(worth).and_then(|(sum, worth)| sum.checked_add(worth).ok()),
         }
     }
+    let value = lending::less(chain, value, &debts).await;
     Ok(ChainValue { value, coin, locked, delivered })
 }
 

@@ -4,6 +4,7 @@ mod anvil;
 mod changes;
 mod endpoint;
 mod execution;
+mod lending;
 mod policy_cage;
 mod positions;
 mod remote;

@@ -146,6 +146,21 @@ pub enum Finding {
         /// Number of balances of the account that change.
         balances: usize,
     },
+    /// The simulation of a supply, withdrawal, borrowing or repayment did what was declared, and nothing else.
+    SimulatedDebt {
+        /// Block on which the simulation ran.
+        block: u64,
+        /// Gas used by the simulated transactions.
+        gas: u64,
+        /// Health factor before, in hundredths, rounded down; `None` without debt.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<u64>,
+        /// Health factor after, in hundredths, rounded down; `None` without debt.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<u64>,
+        /// Fall of each collateral's price that alone makes the debt liquidable afterwards.
+        falls: Vec<LiquidationFall>,
+    },
     /// The action violates rules.
     Broken {
         /// Each violated rule with its figures.
@@ -163,6 +178,30 @@ pub enum Finding {
         /// The sentence, cleaned.
         text: SafeText,
     },
+}
+
+/// Fall of one collateral's price, all other prices the same, at which a debt can be liquidated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiquidationFall {
+    /// Symbol of the collateral.
+    pub symbol: SafeText,
+    /// Fall of the price, rounded down.
+    pub fall: BasisPoints,
+    /// Price in dollars from which downwards the debt can be liquidated, rounded up.
+    pub price: Usd,
+}
+
+/// As in `liquidated if WETH falls 23.1 % to $2,630.00`.
+impl fmt::Display for LiquidationFall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tenths = self.fall.get() / 10;
+        write!(f, "liquidated if {} falls {}.{} % to {}", self.symbol, tenths / 10, tenths % 10, dollars(self.price))
+    }
+}
+
+/// Health factor in hundredths as text, such as `1.62`; `none` without debt.
+pub fn health_factor(hundredths: Option<u64>) -> String {
+    hundredths.map_or_else(|| "none (no debt)".to_owned(), |one| format!("{}.{:02}", one / 100, one % 100))
 }
 
 impl Finding {
@@ -212,6 +251,7 @@ impl Finding {
             | Self::InsideCage { .. }
             | Self::TakesBackBesideCage { .. }
             | Self::Simulated { .. }
+            | Self::SimulatedDebt { .. }
             | Self::Said { .. } => &[],
         }
     }
@@ -279,6 +319,11 @@ impl fmt::Display for Finding {
                 f,
                 "block {block}, {gas} gas, {balances} balances of the account change as declared, and nothing else changes"
             ),
+            Self::SimulatedDebt { block, gas, before, after, falls } => {
+                let (before, after) = (health_factor(*before), health_factor(*after));
+                write!(f, "block {block}, {gas} gas, as declared; health factor {before} before, {after} after")?;
+                falls.iter().try_for_each(|fall| write!(f, "; {fall}"))
+            }
             Self::Broken { violations } => {
                 for (at, one) in violations.iter().enumerate() {
                     let between = if at == 0 { "" } else { "; " };

@@ -26,7 +26,7 @@ pub use event::{
     SessionOpened, SimulatedChange, SpendState, SpriteChanged, SpriteState, StopLossState, ToolEnd, ToolFailed,
     ToolOverrun, ToolStart, ToolUpdate, ToolVerified, TxPlace, TxState, TxUpdate, Vitals,
 };
-pub use finding::{Finding, SafetyCheck};
+pub use finding::{Finding, LiquidationFall, SafetyCheck, health_factor};
 pub use journal::{JournalError, read as read_journal};
 pub use redact::{RedactedParams, hash as params_hash};
 pub use tool_facts::ToolFacts;

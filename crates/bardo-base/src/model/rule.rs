@@ -105,6 +105,12 @@ named! {
         MaxPriceImpactBps = "max_price_impact_bps",
         /// Loss of value of a trade.
         MaxLossBps = "max_loss_bps",
+        /// Minimum health factor of a debt.
+        MinHealthFactor = "min_health_factor",
+        /// Dollars of debt that one borrowing adds.
+        MaxBorrowUsd = "max_borrow_usd",
+        /// The lending market's prices must be those of the feeds and pools.
+        LendingPrices = "lending_prices",
         /// A quote above the value by feeds and other pools.
         QuoteAboveWitnesses = "quote_above_witnesses",
         /// Minimum output of a trade.

@@ -50,6 +50,7 @@ pub(super) fn simulated(only_revokes: bool) -> SimulatedEffects {
         only_revokes,
         moves: vec![],
         paid: vec![],
+        lending: None,
         simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
     }
 }

@@ -115,6 +115,7 @@ mod tests {
                 only_revokes: false,
                 moves: vec![],
                 paid: vec![],
+                lending: None,
                 simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
             }),
         };

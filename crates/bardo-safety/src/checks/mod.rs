@@ -4,6 +4,7 @@
 pub mod balance_breaker;
 pub mod clocks;
 pub mod halt;
+mod lending;
 #[cfg(test)]
 pub(super) mod model;
 pub mod phase_gate;

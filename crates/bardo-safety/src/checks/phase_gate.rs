@@ -25,6 +25,7 @@ use bardo_base::fabric::Finding;
 use super::policy_context::PolicyContext;
 use crate::check_inputs::CheckInputs;
 use crate::ledger::{MicroUsd, percent};
+use crate::proposal::ProposalIntent;
 use crate::signing_payload::SigningPayload;
 use crate::simulate::figure;
 use crate::verdict::Verdict;
@@ -81,7 +82,9 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
         ));
     }
     let share = rules.max_position_share_bps.0;
-    let sells = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition);
+    // A repayment pays a debt and sells nothing.
+    let sells = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition)
+        && payload.proposal().intent != ProposalIntent::Lending;
     let moves = inputs.simulation.iter().flat_map(|simulated| &simulated.moves);
     for one in moves.filter(|one| sells && share.get() < 10_000 && one.after < one.before) {
         let sold = one.before.saturating_sub(one.after);

@@ -102,6 +102,7 @@ mod tests {
                 only_revokes,
                 moves: vec![],
                 paid: vec![],
+                lending: None,
                 simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
             }),
         }

@@ -1,6 +1,7 @@
 //! Spending limits: caps in dollars on single actions, sliding windows, tokens, positions and gas, and bounds on
 //! allowances.
 
+use super::lending;
 use super::policy_context::PolicyContext;
 use crate::check_inputs::CheckInputs;
 use crate::ledger::{CapPeriod, MicroUsd};
@@ -38,6 +39,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     position(payload, inputs, values, context, &mut violations);
     gas(payload, values, context, &mut violations);
     gas_reserve(payload, inputs, values, &mut violations);
+    lending::check(payload, inputs, values, context, &mut violations);
     if !inputs.only_revokes() {
         let takeable = values.takeable.iter().map(|one| (one.token.symbol.as_str(), one.usd));
         for (symbol, usd) in takeable {
@@ -60,7 +62,9 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
             passed.asking(format_args!("this exit exceeds {}: {}", rule_word(&one.rule), one.limit))
         });
     }
-    Verdict::broken(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, violations)
+    let endangers = violations.iter().any(lending::is_about_health);
+    let code = if endangers { ErrorCode::SafetyHealthFactor } else { ErrorCode::SafetySpendingLimitExceeded };
+    Verdict::broken(Check::SpendingLimit, code, violations)
 }
 
 fn unknown(doubt: &UnknownValue) -> Verdict {
@@ -84,7 +88,7 @@ pub(super) fn no_ledger(check: Check, why: &UnknownValue) -> Verdict {
     Verdict::because(check, ErrorCode::StoreUnavailable, why, vec![violation])
 }
 
-fn above(most: MaxUsd, usd: Usd, rule: RuleName, of_what: &str, violations: &mut Vec<Violation>) {
+pub(super) fn above(most: MaxUsd, usd: Usd, rule: RuleName, of_what: &str, violations: &mut Vec<Violation>) {
     let Some(most) = most.0.filter(|most| usd > *most) else { return };
     violations.push(
         Violation::new(
@@ -207,7 +211,7 @@ fn gas(payload: &SigningPayload, values: &ActionValues, context: &PolicyContext<
 /// Checks that a wrapping leaves the native token that later exits, revocations and its own reversal need for gas.
 /// Without it the account could do nothing until somebody sent some.
 fn gas_reserve(payload: &SigningPayload, inputs: &CheckInputs, values: &ActionValues, violations: &mut Vec<Violation>) {
-    if values.exposed == Usd::ZERO {
+    if values.exposed == Usd::ZERO || payload.proposal().intent != ProposalIntent::Wrap {
         return;
     }
     let reserve = U256::from(GAS_RESERVE).saturating_mul(U256::from(payload.fees().max_fee_per_gas));
@@ -345,6 +349,7 @@ mod tests {
                     .into_iter()
                     .collect(),
                 paid: vec![],
+                lending: None,
                 simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
             }),
         };

@@ -52,6 +52,16 @@ const FUNCTIONS: &[(KnownContract, &[&str])] = &[
             "increaseLiquidity((uint256,uint256,uint256,uint256,uint256,uint256))",
         ],
     ),
+    // Allowed only with the lending intent, and in the closed forms that `lending_calls` decodes.
+    (
+        KnownContract::AavePool,
+        &[
+            "supply(address,uint256,address,uint16)",
+            "withdraw(address,uint256,address)",
+            "borrow(address,uint256,uint256,uint16,address)",
+            "repay(address,uint256,uint256,address)",
+        ],
+    ),
     // Allowed only with the PolicyCage intent, which `calldata` requires and no tool has.
     (
         KnownContract::PolicyCage,
@@ -144,6 +154,7 @@ const fn protocol(contract: KnownContract) -> &'static str {
         C::IdentityRegistry | C::ReputationRegistry | C::ValidationRegistry => "erc8004",
         C::DelegationManager | C::Eip7702Delegator | C::PolicyCage => "delegation",
         C::EntryPoint => "erc4337",
+        C::AavePool | C::AaveAddressesProvider => "aave",
         C::Multicall3 => "multicall",
         C::OriginSettler | C::DestinationSettler => "erc7683",
     }

@@ -15,6 +15,8 @@ use crate::chain_snapshot::{SnapshotReader, portfolio};
 use crate::check_inputs::CheckInputs;
 use crate::checks::slippage::SlippageLimits;
 use crate::checks::{clocks, policy_cage, slippage};
+use crate::lending_calls::{self, LendingContext};
+use crate::lending_equity;
 use crate::orders::record;
 use crate::parties::{ActionParty, PartyRole};
 use crate::position_calls::{self, DepositGround};
@@ -79,6 +81,7 @@ impl Pipeline {
             registries: registry_calls::registries(&reader.network().book),
             position_manager: position_calls::manager(&reader.network().book),
             deposit_pool: view.deposit_pool(),
+            lending: LendingContext::of(&reader.network().book, view.market.clone().ok().flatten()),
             shifts: self.shifts(payload)?,
         };
         let ran = view.run(&fork, payload, &around).instrument(debug_span!("simulate")).await;
@@ -112,6 +115,7 @@ impl Pipeline {
         if payload.legs().iter().skip(from).any(|leg| leg.purpose == LegPurpose::Main) {
             faults.extend(position_faults(proposal, &view, (around.position_manager, next), &limits));
         }
+        let withdraws = matches!(proposal.intent, ProposalIntent::Liquidity | ProposalIntent::Lending);
         let simulated = match ran {
             Ok(simulation) => {
                 let (mut simulated, found) =
@@ -121,8 +125,10 @@ impl Pipeline {
                     faults.retain(|fault| fault.rule == RuleName::Simulation);
                     simulated.leaves = false;
                 }
+                simulated.lending =
+                    lending_calls::effects(payload, from, &simulated.simulation, &around, &view.spreads);
                 // A withdrawal from a position gives nothing for what it brings, whatever that is worth.
-                let fair = proposal.intent == ProposalIntent::Liquidity
+                let fair = withdraws
                     || reported.as_ref().is_ok_and(|values| slippage::fair(values, true, limits.max_loss).is_ok());
                 simulated.reduce_only = simulated.leaves && faults.is_empty() && fair;
                 Ok(simulated)
@@ -131,9 +137,7 @@ impl Pipeline {
         };
         // A silent price feed must not block a revocation or a withdrawal from a position, so an inflow without a price
         // counts as nothing there.
-        let gives_nothing = |simulated: &SimulatedEffects| {
-            simulated.only_revokes || simulated.reduce_only && proposal.intent == ProposalIntent::Liquidity
-        };
+        let gives_nothing = |simulated: &SimulatedEffects| simulated.only_revokes || simulated.reduce_only && withdraws;
         let reported = match (reported, &simulated) {
             (Err(doubt), Ok(simulated)) if gives_nothing(simulated) => {
                 weighed(UnpricedRule::Nothing).map_err(|_| doubt)
@@ -143,6 +147,7 @@ impl Pipeline {
         let positions = view.positions.as_ref().map_err(UnknownValue::clone);
         let held = balances.as_ref().map_err(UnknownValue::clone);
         let held = held.and_then(|held| portfolio(held, positions?, &view.spreads));
+        let held = held.and_then(|held| lending_equity::with(held, &view.market, &view.spreads));
         let (simulation, failed) = match simulated {
             Ok(simulated) => (Some(simulated), None),
             Err(error) => (None, Some(error)),
@@ -310,10 +315,16 @@ fn simulation_verdict(
     }
     match simulated {
         Some(simulated) => {
-            let found = Finding::Simulated {
-                block: simulated.pinned.number,
-                gas: simulated.gas_used,
-                balances: simulated.moves.len(),
+            let (block, gas) = (simulated.pinned.number, simulated.gas_used);
+            let found = match &simulated.lending {
+                Some(lending) => Finding::SimulatedDebt {
+                    block,
+                    gas,
+                    before: lending.before.health_hundredths(),
+                    after: lending.after.health_hundredths(),
+                    falls: lending.falls.clone(),
+                },
+                None => Finding::Simulated { block, gas, balances: simulated.moves.len() },
             };
             Verdict::passed(check, found)
         }

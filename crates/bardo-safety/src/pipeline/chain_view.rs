@@ -12,6 +12,7 @@ use alloy::providers::Provider as _;
 use super::{Pipeline, PipelineRefusal};
 use crate::chain_snapshot::{SnapshotReadError, SnapshotReader};
 use crate::grants;
+use crate::lending_equity;
 use crate::onchain_policy::{self, OnchainPolicy};
 use crate::position_calls;
 use crate::signing_payload::SigningPayload;
@@ -21,6 +22,7 @@ use golem_chain::evm::BlockContext;
 use golem_chain::fork::{Fork, ForkError, PinnedBlock, Simulation};
 use golem_chain::provider::ProviderError;
 use golem_chain::token::{TokenId, TokenInfo};
+use golem_protocols::aave::market::MarketState;
 use golem_protocols::uniswap::positions::{
     AccountPositions, PoolState, PositionContracts, PositionId, PositionState, PricedToken,
 };
@@ -50,6 +52,8 @@ pub(super) struct ChainView {
     pub position: Option<PositionState>,
     /// Pool in which the payload opens a position; `None` if it opens none, or the pool has no price.
     pub pool: Option<PoolState>,
+    /// The account's supplies and debts in the lending market; `None` without any, unless the payload changes them.
+    pub market: Result<Option<MarketState>, UnknownValue>,
     pub spreads: PriceSpreads,
     pub data_fee: Result<U256, UnknownValue>,
     pub balances: Result<BTreeMap<TokenId, (TokenInfo, U256)>, UnknownValue>,
@@ -80,6 +84,7 @@ impl ChainView {
             && self.data_fee.is_ok()
             && self.balances.is_ok()
             && self.positions.is_ok()
+            && self.market.is_ok()
             && self.cage.is_ok();
         whole
             && self.payload == *payload
@@ -148,13 +153,14 @@ impl Pipeline {
         let nonce = async {
             provider.get_transaction_count(payload.signer()).block_id(block).await.map_err(ProviderError::from)
         };
-        let (tokens, nonce, arrival, settling, hollow, position) = futures::join!(
+        let (tokens, nonce, arrival, settling, hollow, position, market) = futures::join!(
             reader.tokens(payload, block),
             nonce,
             self.arrival(payload),
             self.settling_code(reader, payload, block),
             hollow_spenders(reader, payload, block),
-            position(reader, payload, block)
+            position(reader, payload, block),
+            lending_equity::market(reader, payload, block)
         );
         let (settling, hollow, (position, pool)) = (settling?, hollow?, position?);
         let nonce = nonce?;
@@ -191,6 +197,7 @@ impl Pipeline {
             hollow,
             position,
             pool,
+            market,
             spreads,
             data_fee,
             balances,

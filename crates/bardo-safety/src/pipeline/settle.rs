@@ -15,6 +15,7 @@ use super::sign::StoredTx;
 use super::{InProgressGuard, Pipeline, PreparedAction};
 use crate::audit::AuditKind;
 use crate::chain_snapshot::SnapshotReader;
+use crate::lending_calls;
 use crate::policy_engine::ActionEnd;
 use crate::position_calls;
 use crate::proposal::{LegPurpose, Proposal};
@@ -85,7 +86,11 @@ impl OnchainOutcome {
             given = given.checked_add(usd).ok()?;
         }
         spent = spent.checked_add(most.map_or(given, |most| given.min(most))).ok()?;
-        let of_them = |id: TokenId| declared.iter().any(|one| one.token.id == id);
+        // An action that moves no value, such as a repayment, has no valued outflows: what it declares is not lost.
+        let neutral = |id: TokenId| {
+            values.outflows.is_empty() && payload.proposal().outflows.iter().any(|flow| flow.token.id == id)
+        };
+        let of_them = |id: TokenId| declared.iter().any(|one| one.token.id == id) || neutral(id);
         for moved in self.moves.iter().filter(|moved| moved.after < moved.before && !of_them(moved.token)) {
             let token = assessment.inputs.tokens.get(&moved.token)?;
             let lost = TokenAmount::new(moved.before.saturating_sub(moved.after), token.decimals).ok()?;
@@ -259,8 +264,10 @@ impl Pipeline {
         let logs: Vec<_> = legs.iter().flat_map(|leg| &leg.logs).collect();
         let registries = registry_calls::registries(&reader.network().book);
         let manager = position_calls::manager(&reader.network().book);
+        let pool = lending_calls::pool(&reader.network().book);
         let missing = registry_calls::unproven(payload.proposal(), &registries, &logs)
             .or_else(|| position_calls::unproven(payload.proposal(), manager, &logs))
+            .or_else(|| lending_calls::unproven(payload.proposal(), pool, &logs))
             .filter(|_| all_done);
         mismatches.extend(missing.map(|event| SafeText::clean(&format!("the receipt has no event {event}"), 300)));
         Ok(OnchainOutcome { moves, gas_cost, mismatches })

@@ -8,8 +8,8 @@ use super::hours::TradingHours;
 use super::items::{AllowedItems, Approvers, ChainId, ContractRef, ItemName, Recipient, Spender, TokenRef, Wallet};
 use super::preset::PolicyPreset;
 use super::rules::{
-    MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinSeconds, MinUsd, Permission, PolicyValue, Require,
-    TokenRules, ToolRules,
+    MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinFactor, MinSeconds, MinUsd, Permission, PolicyValue,
+    Require, TokenRules, ToolRules,
 };
 use bardo_base::model::Check;
 
@@ -122,6 +122,11 @@ table! {
             max_daily_spend_usd: MaxUsd = SPENDING;
             /// Dollars in any 30 days.
             max_monthly_spend_usd: MaxUsd = SPENDING;
+            /// Dollars of debt that one borrowing may add, beside max_single_trade_usd; "none" for no limit of its own.
+            max_borrow_usd: MaxUsd = SPENDING;
+            /// Health factor that a debt must keep after a borrowing, or after a withdrawal of what secures it: the
+            /// collateral, weighted by its liquidation thresholds, over the debt. Below 1, anyone may liquidate it.
+            min_health_factor: MinFactor = SPENDING;
             /// Dollars that one holding may be worth after an action that adds to it.
             max_position_size_usd: MaxUsd = SPENDING;
             /// Dollars that a holding without a price feed may be worth after an action that adds to it. Such an action
@@ -142,12 +147,13 @@ table! {
             allowed_tools: AllowedItems<ItemName> = ALLOWLIST;
             /// Chains that may be read and acted on, by name or id; the devnet's are devnet-ethereum and devnet-base.
             allowed_chains: AllowedItems<ChainId> = ALLOWLIST;
-            /// Protocols that may be used: uniswap, uniswapx, permit2, erc20, erc7683, erc8004, delegation.
+            /// Protocols that may be used: uniswap, uniswapx, permit2, erc20, erc7683, erc8004, delegation,
+            /// aave.
             allowed_protocols: AllowedItems<ItemName> = ALLOWLIST;
             /// Tokens that may move, as CHAIN:0x… or CHAIN:native; "bundled" means the network's own list.
             allowed_tokens: AllowedItems<TokenRef> = ALLOWLIST;
             /// Kinds of action: swap, approve, revoke, transfer, place_order, cancel_order, bridge, refund, identity,
-            /// policy_cage.
+            /// policy_cage, wrap, liquidity, lending.
             allowed_intent_types: AllowedItems<ItemName> = ALLOWLIST;
             /// Wallets that may act.
             allowed_execution_wallets: AllowedItems<Wallet> = ALLOWLIST;

@@ -33,10 +33,12 @@ pub use items::{
 };
 pub use keeper::{ActivePolicy, PendingPolicy, PolicyFileCheck, PolicyKeeper};
 pub use preset::PolicyPreset;
+use rules::PolicyValue as _;
 pub use rules::{
-    MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinSeconds, MinUsd, Permission, Require, TokenRule,
-    TokenRules, ToolRule, ToolRules,
+    MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinFactor, MinSeconds, MinUsd, Permission, Require,
+    TokenRule, TokenRules, ToolRule, ToolRules,
 };
+
 pub use stored::{MIGRATIONS, store_policy, stored_policy};
 
 /// Immutable policy that is ready to be enforced.
@@ -85,8 +87,13 @@ impl Policy {
         let mut hasher = Keccak256::new();
         hasher.update(b"bardo policy 1");
         rules.walk("", &mut |field| {
-            // Without this rule, the hash is that of earlier versions: an upgrade must not make the stored policy unknown.
-            if field.name.starts_with("second_approval.") && field.value == "\"none\"" {
+            // Without these rules, the hash is that of earlier versions: an upgrade must not make the stored policy unknown.
+            let is_new = match field.name.as_str() {
+                "max_borrow_usd" => field.value == "\"none\"",
+                "min_health_factor" => field.value == MinFactor::DEFAULT.shown(),
+                name => name.starts_with("second_approval.") && field.value == "\"none\"",
+            };
+            if is_new {
                 return;
             }
             for text in [&field.name, &field.value] {

@@ -11,8 +11,8 @@ use super::fields::{PhaseRules, Phases, Rules, SecondApprovalRules, SpendingLimi
 use super::hours::TradingHours;
 use super::items::{AllowedItems, Approvers, ChainId};
 use super::rules::{
-    MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinSeconds, MinUsd, Permission, Require, TokenRules,
-    ToolRules,
+    MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinFactor, MinSeconds, MinUsd, Permission, Require,
+    TokenRules, ToolRules,
 };
 
 /// Built-in policy that a file can start from.
@@ -88,6 +88,8 @@ fn defi_trading() -> Rules {
         max_hourly_spend_usd: NO_LIMIT,
         max_daily_spend_usd: most(50_000),
         max_monthly_spend_usd: most(500_000),
+        max_borrow_usd: NO_LIMIT,
+        min_health_factor: MinFactor::DEFAULT,
         max_position_size_usd: most(100_000),
         max_unfed_usd: most(100),
         max_fee_per_gas_gwei: MaxGwei(Some(300_000_000_000)),

@@ -28,6 +28,8 @@ enum FigureError {
     Amount(#[from] AmountError),
     #[error("more than 100 percent")]
     Percent,
+    #[error("not 1 or more")]
+    Factor,
     #[error("too many gwei")]
     Gwei,
 }
@@ -114,6 +116,48 @@ impl PolicyValue for MinUsd {
 impl<'de> Deserialize<'de> for MinUsd {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         number_or_text(deserializer, "dollars such as \"10\"", |text| Ok(Self(text.parse()?)))
+    }
+}
+
+/// Minimum factor with up to four decimals, of 1 or more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MinFactor(u32);
+
+impl MinFactor {
+    /// One and a half.
+    pub const DEFAULT: Self = Self(15_000);
+
+    /// Factor in ten thousandths.
+    pub const fn ten_thousandths(self) -> u32 {
+        self.0
+    }
+
+    /// Factor as text, such as `1.5`.
+    pub fn text(self) -> String {
+        let (whole, part) = (self.0 / 10_000, self.0 % 10_000);
+        let digits = format!("{part:04}");
+        let digits = digits.trim_end_matches('0');
+        if digits.is_empty() { whole.to_string() } else { format!("{whole}.{digits}") }
+    }
+}
+
+impl PolicyValue for MinFactor {
+    fn stricter(&self, other: &Self) -> Self {
+        Self(self.0.max(other.0))
+    }
+
+    fn shown(&self) -> String {
+        format!("\"{}\"", self.text())
+    }
+}
+
+impl<'de> Deserialize<'de> for MinFactor {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        number_or_text(deserializer, "a factor of 1 or more such as \"1.5\", with at most four decimals", |text| {
+            let factor = bardo_base::units::TokenAmount::parse(text, 4)?;
+            let factor = u32::try_from(factor.raw()).ok().filter(|factor| *factor >= 10_000);
+            factor.map(Self).ok_or(FigureError::Factor)
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use alloy::primitives::U256;
 
 use super::{JudgeContext, TokenMove};
+use crate::lending_calls;
 use crate::position_calls;
 use crate::proposal::{Proposal, ProposalIntent};
 use crate::wrapping::only_wraps;
@@ -70,6 +71,7 @@ pub(super) fn classify(
 /// | a wrapping of the native token, or its reverse, by its calldata; by its intent alone | read-only; new position |
 /// | a withdrawal from a liquidity position by its calldata: all of it; a part, or its fees | close; decrease |
 /// | a deposit into an own liquidity position by its calldata; a new liquidity position | increase; new position |
+/// | a supply or borrowing; a withdrawal or repayment of a part; of the whole, by its calldata | new position; decrease; close |
 /// | an allowance, a transfer, a change of identity or of PolicyCage rules | new position |
 /// | a risky token for stablecoins or ETH, or ETH for stablecoins, received by the account | close |
 /// | anything for a risky token, or stablecoins for ETH | increase |
@@ -91,6 +93,7 @@ pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &JudgeC
         | ProposalIntent::Wrap => ActionClass::NewPosition,
         ProposalIntent::Liquidity => position_calls::plan(proposal, around.position_manager)
             .map_or(ActionClass::NewPosition, |plan| position_calls::class(&plan)),
+        ProposalIntent::Lending => lending_calls::class(proposal, around).unwrap_or(ActionClass::NewPosition),
         ProposalIntent::Bridge if proposal.order.as_ref().is_some_and(|order| order.arrival.is_some()) => {
             ActionClass::Rebalance
         }

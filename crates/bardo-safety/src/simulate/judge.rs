@@ -11,6 +11,7 @@ use alloy::sol_types::SolCall as _;
 use super::class::{classify, declared_class};
 use super::figures::{figure, name};
 use super::{DeclarationFault, JudgeContext, SimulatedEffects, TokenMove};
+use crate::lending_calls;
 use crate::position_calls;
 use crate::proposal::{LegPurpose, ProposalIntent};
 use crate::registry_calls;
@@ -22,6 +23,7 @@ use bardo_abi::permit2::Permit2;
 use bardo_base::model::{ActionClass, RuleName};
 use golem_chain::fork::{ExecutionStatus, NftChange, RevertReason, SimulatedOutcome, Simulation, StateChanges};
 use golem_chain::token::TokenId;
+use golem_protocols::aave::call::LendingCall;
 use golem_protocols::uniswap::v3::manager::PositionPlan;
 
 /// Compares a simulation of the transactions from index `from` with the declaration. The returned [`SimulatedEffects`]
@@ -48,6 +50,8 @@ pub fn judge(
     let is_manager = |contract| Some(contract) == around.position_manager;
     let withdraws = position_calls::plan(proposal, around.position_manager).is_some();
     simulation.changes.unreadable.retain(|silent| !(withdraws && is_manager(silent.contract)));
+    // Nor do the lending pool and its debts, which have no allowances; what they note is compared with the calldata.
+    simulation.changes.unreadable.retain(|silent| !lending_calls::writes(silent.contract, proposal, around));
     let judge = Judge { payload, from, simulation: &simulation, base_fee, around };
     let mut faults = Vec::new();
     judge.outcomes(&mut faults);
@@ -63,6 +67,7 @@ pub fn judge(
         }
         judge.approvals(&mut faults);
         judge.agents(&mut faults);
+        faults.extend(judge.lending());
         judge.inflows_of_others(&mut faults);
         judge.recipients(&paid, &mut faults);
     }
@@ -77,6 +82,7 @@ pub fn judge(
         leaves: leaves && faults.is_empty(),
         reduce_only: false,
         only_revokes: only_revokes && faults.is_empty(),
+        lending: None,
         moves,
         paid,
         simulation,
@@ -164,15 +170,17 @@ impl Judge<'_> {
             ));
         }
         for end in self.simulation.outcomes.iter().skip(own) {
+            // Without an order, these are the reads of the lending market.
+            let (what, other) = match self.payload.order() {
+                Some(_) => ("the order can be settled at its worst", "an order that can be settled"),
+                None => ("the debt can be read afterwards", "the same when the lending market can be read"),
+            };
             let (why, would_pass) = match &end.status {
                 ExecutionStatus::Success => continue,
                 ExecutionStatus::Reverted(reason) => (format!("it reverts: {reason}"), passes(reason)),
-                ExecutionStatus::Halted(why) => (format!("it halts: {why}"), "an order that can be settled"),
+                ExecutionStatus::Halted(why) => (format!("it halts: {why}"), other),
             };
-            faults.push(
-                DeclarationFault::new(RuleName::Simulation, "the order can be settled at its worst", why)
-                    .passing(would_pass),
-            );
+            faults.push(DeclarationFault::new(RuleName::Simulation, what, why).passing(would_pass));
         }
         for gap in &self.changes().gaps {
             faults.push(DeclarationFault::new(
@@ -311,7 +319,7 @@ impl Judge<'_> {
             .filter(|token| *token != TokenId::Native)
             .chain(
                 found
-                    .filter(|change| !self.counts_agents(change.token, one))
+                    .filter(|change| !self.counts_agents(change.token, one) && !self.is_record(change.token, one))
                     .map(|change| TokenId::Erc20(change.token)),
             )
             .collect();
@@ -459,7 +467,9 @@ impl Judge<'_> {
         let by_registry = |at: Address| registry_calls::is_called(self.payload.proposal(), &self.around.registries, at);
         // So does the position manager, whose tokens were compared one by one.
         let by_manager = |at: Address| Some(at) == self.around.position_manager && self.position_plan().is_some();
-        let is_declared = |at: Address| by_policy_cage(at) || by_registry(at) || by_manager(at);
+        // And the lending pool with its records, whose balances were compared.
+        let by_pool = |at: Address| lending_calls::writes(at, self.payload.proposal(), self.around);
+        let is_declared = |at: Address| by_policy_cage(at) || by_registry(at) || by_manager(at) || by_pool(at);
         let unexplained = changes.unexplained().filter(|write| write.concerns(one) && !is_declared(write.account));
         for write in unexplained {
             let found = format!("{} writes slot {:#x}", write.account, write.slot);
@@ -496,6 +506,17 @@ impl Judge<'_> {
         let proposal = self.payload.proposal();
         registry_calls::declares(proposal, &self.around.registries, change)
             || position_calls::declares(proposal, self.around.position_manager, change)
+    }
+
+    /// Returns the faults of a lending action's changes.
+    fn lending(&self) -> Vec<DeclarationFault> {
+        let shows = self.includes_main() && self.ran();
+        lending_calls::faults(self.payload.proposal(), self.around, self.simulation, shows)
+    }
+
+    /// Returns true if `token` stands for a supply or a debt of `holder` that the action changes.
+    fn is_record(&self, token: Address, holder: Address) -> bool {
+        holder == self.payload.account() && lending_calls::is_record(token, self.payload.proposal(), self.around)
     }
 
     /// Change of a liquidity position that the calldata declares.
@@ -542,7 +563,8 @@ impl Judge<'_> {
     /// Returns every balance of `holder` that moved, without gas.
     fn moves(&self, holder: Address) -> Vec<TokenMove> {
         let tokens = self.changes().balances.iter().filter(|change| change.holder == holder);
-        let tokens = tokens.filter(|change| !self.counts_agents(change.token, holder));
+        let tokens =
+            tokens.filter(|change| !self.counts_agents(change.token, holder) && !self.is_record(change.token, holder));
         let tokens = tokens.map(|change| TokenId::Erc20(change.token));
         let all: BTreeSet<TokenId> = std::iter::once(TokenId::Native).chain(tokens).collect();
         let moves = all.into_iter().filter_map(|token| self.moved(token, holder));
@@ -571,8 +593,10 @@ impl Judge<'_> {
         let settler = self.payload.order().and_then(|order| super::settler(&order.message)).map(|(_, at)| at);
         // A deposit goes to the pool of its tokens and fee, whose address follows from them.
         let pool = self.around.deposit_pool.filter(|_| self.position_plan().is_some_and(|plan| !plan.is_exit()));
-        let is_known = |one: &Address| proposal.recipients.contains(one) || settler == Some(*one) || pool == Some(*one);
-        for one in paid.iter().filter(|one| !is_known(one)) {
+        let keeps = |one: Address| {
+            settler == Some(one) || pool == Some(one) || lending_calls::keeps(one, proposal, self.around)
+        };
+        for one in paid.iter().filter(|one| !proposal.recipients.contains(one) && !keeps(**one)) {
             let gets = given.iter().any(|token| {
                 let gain =
                     self.moved(*token, *one).map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
@@ -616,6 +640,12 @@ impl Judge<'_> {
             ProposalIntent::Liquidity if self.increases() && gained.is_empty() && !more_allowed => {
                 ActionClass::IncreasePosition
             }
+            // What the calldata says, once the changes of supply and debt were found to be those.
+            ProposalIntent::Lending if self.includes_main() => {
+                let shown = self.ran() && !more_allowed && self.lending().is_empty();
+                let class = lending_calls::class(self.payload.proposal(), self.around).filter(|_| shown);
+                class.unwrap_or(ActionClass::NewPosition)
+            }
             ProposalIntent::Swap
             | ProposalIntent::Approve
             | ProposalIntent::Revoke
@@ -629,6 +659,7 @@ impl Judge<'_> {
             | ProposalIntent::SpeedUp
             | ProposalIntent::CancelTransaction
             | ProposalIntent::Liquidity
+            | ProposalIntent::Lending
             | ProposalIntent::Wrap => classify(&lost, &gained, more_allowed, self.around),
         };
         let revokes = revocation::only_revokes(self.payload.proposal(), self.from, self.around);
@@ -645,7 +676,16 @@ impl Judge<'_> {
             && self.position_plan().is_some_and(|plan| plan.is_exit())
             && lost.is_empty()
             && !more_allowed;
-        let leaves = leaves || withdraws;
+        // A withdrawal of a supply takes nothing from the account either, and a repayment no more than it owes less
+        // afterwards. What they leave of the debt's security, `checks::lending` judges.
+        let unwinds = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition)
+            && !more_allowed
+            && match lending_calls::plan_in(self.payload.proposal(), self.around) {
+                Some(LendingCall::Withdraw { .. }) => lost.is_empty(),
+                Some(LendingCall::Repay { .. }) => true,
+                Some(LendingCall::Supply { .. } | LendingCall::Borrow { .. }) | None => false,
+            };
+        let leaves = leaves || withdraws || unwinds;
         // By the calldata, so that a refund or a cancellation may also be sped up under a stop.
         let refunds = revocation::only_refunds(self.payload.proposal(), self.from, self.around);
         // A transaction that only uses a nonce revokes nothing that a simulation could show.

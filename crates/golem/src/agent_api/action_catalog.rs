@@ -57,6 +57,11 @@ pub const ACTION_KINDS: &[ActionKind] = &[
     kind("rebalance-position", &["get_position"], "rebalance_position"),
     kind("migrate-position", &["get_position"], "migrate_position"),
     kind("close-position", &["get_position"], "close_position"),
+    // Lending.
+    kind("lending-supply", &["list_lending_reserves"], "lending_supply"),
+    kind("lending-withdraw", &["get_lending_position"], "lending_withdraw"),
+    kind("lending-borrow", &["get_lending_position"], "lending_borrow"),
+    kind("lending-repay", &["get_lending_position"], "lending_repay"),
     // Vaults.
     kind("vault-deposit", &["vault_simulate_deposit"], "vault_deposit"),
     kind("vault-withdraw", &["vault_simulate_withdraw"], "vault_withdraw"),
@@ -119,6 +124,8 @@ pub const QUERIES: &[QueryKind] = &[
     query("reputation", "identity_get_reputation_summary"),
     query("positions", "list_positions"),
     query("position", "get_position"),
+    query("lending-position", "get_lending_position"),
+    query("lending-reserves", "list_lending_reserves"),
     query("vaults", "vault_list"),
 ];
 

@@ -540,6 +540,7 @@ impl ModelCase {
                     after: U256::from(100 - self.sold_percent),
                 }],
                 paid: vec![],
+                lending: None,
                 simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
             }),
         }

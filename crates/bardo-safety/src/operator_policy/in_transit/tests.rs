@@ -52,6 +52,7 @@ fn facts(block: u64, time: u64) -> CheckInputs {
             only_revokes: false,
             moves: vec![],
             paid: vec![],
+            lending: None,
             simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
         }),
     }

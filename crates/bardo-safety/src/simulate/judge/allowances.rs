@@ -176,6 +176,7 @@ impl Judge<'_> {
             | ProposalIntent::SpeedUp
             | ProposalIntent::CancelTransaction
             | ProposalIntent::Liquidity
+            | ProposalIntent::Lending
             | ProposalIntent::Wrap => return,
         };
         let calls = proposal.legs.iter().skip(self.from).filter(|leg| Some(leg.to) != self.around.permit2);

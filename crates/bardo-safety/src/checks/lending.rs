@@ -1,0 +1,93 @@
+//! Limits on debts in the lending market: the health factor that stays, the prices behind it, and the size of one
+//! borrowing. Part of the spending limits.
+//!
+//! The health factor is the pool's own, read in the simulated state. The pool computes it by its own oracle, so it counts
+//! only while the prices of that oracle are confirmed by Bardo's sources: an oracle that is too high would let the account
+//! borrow what the next correct price liquidates.
+
+use alloy::primitives::U256;
+
+use super::policy_context::PolicyContext;
+use super::spending_limit::above;
+use crate::check_inputs::CheckInputs;
+use crate::proposal::ProposalIntent;
+use crate::signing_payload::SigningPayload;
+use crate::value::ActionValues;
+use bardo_base::error::Violation;
+use bardo_base::fabric::health_factor;
+use bardo_base::model::RuleName;
+use golem_protocols::aave::call::LendingCall;
+
+/// Ten thousandths of one, in the 18 decimals of a health factor.
+const TEN_THOUSANDTH: u64 = 100_000_000_000_000;
+
+/// Returns true if a violation is about the security of a debt.
+pub(super) fn is_about_health(violation: &Violation) -> bool {
+    violation.rule.is(RuleName::MinHealthFactor) || violation.rule.is(RuleName::LendingPrices)
+}
+
+/// Checks a lending action against the policy's limits on debts.
+pub(super) fn check(
+    payload: &SigningPayload,
+    inputs: &CheckInputs,
+    values: &ActionValues,
+    context: &PolicyContext<'_>,
+    violations: &mut Vec<Violation>,
+) {
+    if payload.proposal().intent != ProposalIntent::Lending || inputs.only_revokes() {
+        return;
+    }
+    // Without a simulation, or if it failed, the simulation's own check blocks the action, with its reason.
+    let Some(simulated) = inputs.simulation.as_ref().filter(|simulated| simulated.simulation.succeeded()) else {
+        return;
+    };
+    let rules = context.policy.rules();
+    let least = rules.min_health_factor;
+    let Some(effects) = &simulated.lending else {
+        let (limit, unknown) = (format!("at least {}", least.text()), "the health factor afterwards is unknown");
+        violations.push(Violation::new(
+            RuleName::MinHealthFactor,
+            limit,
+            unknown,
+            "the same when the lending market can be read",
+        ));
+        return;
+    };
+    if matches!(effects.call, LendingCall::Borrow { .. }) {
+        for most in [rules.max_borrow_usd, rules.max_single_trade_usd] {
+            let before = violations.len();
+            above(most, values.exposed, RuleName::MaxBorrowUsd, "borrowed", violations);
+            // One violation is enough: the first limit is the borrowing's own.
+            if violations.len() > before {
+                break;
+            }
+        }
+    }
+    if !effects.worsens() || effects.after.debt.is_zero() {
+        return;
+    }
+    for gap in &effects.gaps {
+        let found = match gap.own {
+            Some([lowest, highest]) => {
+                format!("the market has ${} for {}, the price sources ${lowest} to ${highest}", gap.market, gap.token)
+            }
+            None => format!("the market has ${} for {}, the price sources nothing", gap.market, gap.token),
+        };
+        violations.push(Violation::new(
+            RuleName::LendingPrices,
+            "each price of the lending market within 3 % of all price sources",
+            found,
+            "the same when the prices agree, or a repayment",
+        ));
+    }
+    let needed = U256::from(least.ten_thousandths()).saturating_mul(U256::from(TEN_THOUSANDTH));
+    if effects.after.health < needed {
+        let hundredths = effects.after.health_hundredths();
+        violations.push(Violation::new(
+            RuleName::MinHealthFactor,
+            format!("at least {}", least.text()),
+            format!("{} afterwards", health_factor(hundredths)),
+            "a smaller amount, more collateral, or a repayment first",
+        ));
+    }
+}

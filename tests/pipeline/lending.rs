@@ -1,0 +1,246 @@
+//! Supplies, withdrawals, borrowings and repayments in the lending market, through executor and pipeline on the devnet: what
+//! is claimed equals balances, events and views of the pool, and the policy bounds every debt.
+
+use alloy::primitives::{Address, U256};
+use alloy::sol_types::SolValue as _;
+use bardo::abi::aave::{AavePool, AaveProtocolDataProvider};
+use bardo::abi::erc20::{Erc20, OpenMint};
+use bardo::base::error::{ErrorCode, ToolError};
+use bardo::base::model::Phase;
+use bardo::base::units::TokenAmount;
+use bardo::chain::network::{KnownContract, NetworkKind};
+use bardo::chain::sender::SenderRules;
+use bardo::engine::{ApprovalMode, CallStatus, Catalog, Executor, ToolCall, ToolInput, ToolResponse};
+use bardo::runtime::data::ALL_MIGRATIONS;
+use bardo::sandbox::Sandbox;
+use bardo::store::{Store, StoreConfig};
+use bardo::tools::ALL_TOOL_DEFS;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use bardo_testkit::acting::{acting, executor, ruled, seen};
+use bardo_testkit::harness::{TestHarness, sandbox};
+
+struct Fixture {
+    world: TestHarness,
+    executor: Executor,
+    phase: watch::Sender<Phase>,
+    usdc: Address,
+    weth: Address,
+    _folder: tempfile::TempDir,
+}
+
+impl Fixture {
+    /// Account with $4,000 of USDC and half an ether of WETH, under the demo policy with these lines, approved by nobody.
+    async fn new(account: usize, lines: &str) -> Self {
+        Self::over(TestHarness::new(account).await, lines).await
+    }
+
+    async fn over(world: TestHarness, lines: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
+        let lines = format!("approve_first_seen = false\nrequire_human_approval_above_usd = \"none\"\n{lines}");
+        let pipeline = world.pipeline_under(ruled(&world, folder.path(), &store, &lines), &store);
+        let (acting, phase) = acting(&world, pipeline, ApprovalMode::Never);
+        let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+        let executor = executor(catalog, seen(&world), world.fabric(), Some(store), Some(acting));
+        let tokens = world.client.network().book.tokens();
+        let usdc = tokens.iter().find(|token| token.symbol == "USDC").unwrap().address;
+        let weth = world.contract(KnownContract::WrappedNative);
+        let fixture = Self { world, executor, phase, usdc, weth, _folder: folder };
+        let to = fixture.world.account();
+        fixture.world.send(usdc, OpenMint::mintCall { to, value: U256::from(4_000_000_000_u64) }).await;
+        fixture
+    }
+
+    fn pool(&self) -> Address {
+        self.world.contract(KnownContract::AavePool)
+    }
+
+    async fn held(&self, token: Address) -> U256 {
+        self.world.ask(token, Erc20::balanceOfCall { owner: self.world.account() }).await
+    }
+
+    /// Supply and debt of the account, by Aave's own view.
+    async fn position(&self, asset: Address) -> [U256; 2] {
+        let others = self.world.client.network().book.others();
+        let views = others.into_iter().find(|(name, _)| *name == "aaveProtocolDataProvider").unwrap().1;
+        let user = self.world.account();
+        let found = self.world.ask(views, AaveProtocolDataProvider::getUserReserveDataCall { asset, user }).await;
+        [found.currentATokenBalance, found.currentVariableDebt]
+    }
+
+    async fn health(&self) -> U256 {
+        let user = self.world.account();
+        self.world.ask(self.pool(), AavePool::getUserAccountDataCall { user }).await.healthFactor
+    }
+
+    async fn call(&self, tool: &str, params: Value) -> ToolResponse {
+        self.executor.call(ToolCall::new(tool, ToolInput::Json(params))).await
+    }
+
+    async fn act(&self, tool: &str, token: &str, amount: &str) -> ToolResponse {
+        self.call(tool, json!({"token": token, "amount": amount, "chain": "ethereum"})).await
+    }
+
+    async fn done(&self, tool: &str, token: &str, amount: &str) -> Value {
+        let response = self.act(tool, token, amount).await;
+        assert_eq!(response.status, CallStatus::Success, "{response:#?}");
+        // Receipts, events and balances are as declared.
+        let hints = response.decision_hints.as_ref().unwrap();
+        assert_eq!((&hints["mismatches"], &hints["state"]), (&json!([]), &json!("done")), "{hints:#}");
+        let mut data = response.data.unwrap();
+        data["counted_usd"] = hints["counted_usd"].clone();
+        data
+    }
+
+    async fn refused(&self, tool: &str, token: &str, amount: &str) -> (Option<ErrorCode>, String) {
+        let response = self.act(tool, token, amount).await;
+        assert_ne!(response.status, CallStatus::Success, "{response:#?}");
+        (code(&response), format!("{response:?}"))
+    }
+}
+
+fn code(response: &ToolResponse) -> Option<ErrorCode> {
+    response.error.as_ref().map(ToolError::code)
+}
+
+fn usdc(text: &Value) -> U256 {
+    TokenAmount::parse(text.as_str().unwrap(), 6).unwrap().raw()
+}
+
+/// Supply, borrow, repay, withdraw. Each step moves what the pool's own views and the balances show, and in the end the
+/// account owes nothing and nobody may take anything from it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_debt_is_made_and_unmade() {
+    let fixture = Fixture::new(4, "").await;
+    let start = fixture.held(fixture.usdc).await;
+    let supplied = fixture.done("lending_supply", "USDC", "1500").await;
+    assert_eq!(usdc(&supplied["amount"]), U256::from(1_500_000_000));
+    assert_eq!(supplied["health_factor_after"], "none (no debt)");
+    assert_eq!(start - fixture.held(fixture.usdc).await, U256::from(1_500_000_000));
+    let [supply, debt] = fixture.position(fixture.usdc).await;
+    assert!(supply.abs_diff(U256::from(1_500_000_000)) <= U256::from(2) && debt.is_zero(), "{supply} {debt}");
+    let allowance = Erc20::allowanceCall { owner: fixture.world.account(), spender: fixture.pool() };
+    assert_eq!(fixture.world.ask(fixture.usdc, allowance.clone()).await, U256::ZERO, "used up");
+
+    // By hand: 0.1 WETH at about $3,400 against $1,500 at 78 %, so about 1,170 / 340 = 3.44.
+    let before = fixture.held(fixture.weth).await;
+    let borrowed = fixture.done("lending_borrow", "WETH", "0.1").await;
+    assert_eq!(fixture.held(fixture.weth).await - before, U256::from(100_000_000_000_000_000_u64));
+    let factor: f64 = borrowed["health_factor_after"].as_str().unwrap().parse().unwrap();
+    assert!((3.3..3.6).contains(&factor), "{factor}");
+    let chain: f64 = fixture.health().await.to::<u128>() as f64 / 1e18;
+    assert!((chain - factor).abs() < 0.02, "{chain} {factor}");
+    let counted: f64 = borrowed["counted_usd"].as_str().unwrap().parse().unwrap();
+    assert!(counted < 30.0, "a borrowing spends gas only: {counted}");
+    let read = fixture.call("get_lending_position", json!({"chain": "ethereum"})).await.data.unwrap();
+    let rows = read["positions"].as_array().unwrap();
+    let row = |token: &str| rows.iter().find(|row| row["token"] == token).unwrap();
+    assert!(!row("USDC")["liquidated_at"].is_null() && row("WETH")["liquidated_at"].is_null(), "{read:#}");
+    let owed = TokenAmount::parse(row("WETH")["debt"].as_str().unwrap(), 18).unwrap().raw();
+    assert!(fixture.position(fixture.weth).await[1] >= owed && !owed.is_zero());
+
+    // Most of the collateral cannot go while the debt stands: the pool would let go of this, with 405 / 340 = 1.19.
+    let (refusal, why) = fixture.refused("lending_withdraw", "USDC", "980").await;
+    assert_eq!(refusal, Some(ErrorCode::SafetyHealthFactor), "{why}");
+    assert!(why.contains("min_health_factor"), "{why}");
+
+    let (refusal, why) = fixture.refused("lending_withdraw", "USDC", "max").await;
+    assert_eq!(refusal, Some(ErrorCode::ValidationFailed), "{why}");
+
+    // Exits pass at the end of a life: the whole debt, then the whole supply.
+    fixture.phase.send(Phase::Terminal).unwrap();
+    let repaid = fixture.done("lending_repay", "WETH", "max").await;
+    assert_eq!(fixture.position(fixture.weth).await[1], U256::ZERO);
+    let paid = TokenAmount::parse(repaid["amount"].as_str().unwrap(), 18).unwrap().raw();
+    assert!(
+        paid >= owed && paid - owed < U256::from(1_000_000_000_000_u64),
+        "with the interest of a few blocks: {paid}"
+    );
+    let counted: f64 = repaid["counted_usd"].as_str().unwrap().parse().unwrap();
+    assert!(counted < 30.0, "a repayment spends gas only: {counted}");
+    assert_eq!(fixture.world.ask(fixture.weth, allowance.clone()).await, U256::ZERO, "what was not used is revoked");
+    let withdrawn = fixture.done("lending_withdraw", "USDC", "max").await;
+    assert_eq!(fixture.position(fixture.usdc).await, [U256::ZERO; 2]);
+    let end = fixture.held(fixture.usdc).await;
+    assert_eq!(start - U256::from(1_500_000_000) + usdc(&withdrawn["amount"]), end);
+    // Rounding takes a unit; interest gives some.
+    assert!(end + U256::from(2) >= start, "{start} {end}");
+    assert_eq!(fixture.health().await, U256::MAX);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_policy_bounds_a_debt() {
+    let fixture = Fixture::new(5, "max_borrow_usd = \"900\"\nmin_health_factor = \"2\"\n").await;
+    fixture.done("lending_supply", "USDC", "1900").await;
+    // Under the pool's own limit of 75 %, and above the policy's: 1,482 / 850 = 1.74.
+    let (refusal, why) = fixture.refused("lending_borrow", "DAI", "850").await;
+    assert_eq!(refusal, Some(ErrorCode::SafetyHealthFactor), "{why}");
+    let (refusal, why) = fixture.refused("lending_borrow", "DAI", "901").await;
+    assert!(refusal == Some(ErrorCode::SafetyHealthFactor) && why.contains("max_borrow_usd"), "{why}");
+    // Above what the pool lends, it is refused before anything is proposed.
+    let (refusal, why) = fixture.refused("lending_borrow", "DAI", "1600").await;
+    assert_eq!(refusal, Some(ErrorCode::ValidationFailed), "{why}");
+    fixture.done("lending_borrow", "DAI", "500").await;
+    assert!(fixture.health().await > U256::from(2_900_000_000_000_000_000_u64), "1,482 / 500 = 2.96");
+    // 702 of weighted supply would secure 500 of debt: 1.40.
+    let (refusal, why) = fixture.refused("lending_withdraw", "USDC", "1000").await;
+    assert_eq!(refusal, Some(ErrorCode::SafetyHealthFactor), "{why}");
+    fixture.done("lending_withdraw", "USDC", "400").await;
+    // A new debt is forbidden in a phase for exits; a repayment is not.
+    fixture.phase.send(Phase::Defensive).unwrap();
+    let (refusal, why) = fixture.refused("lending_borrow", "DAI", "10").await;
+    assert_eq!(refusal, Some(ErrorCode::SafetyPhaseBlocked), "{why}");
+    fixture.done("lending_repay", "DAI", "200").await;
+    for (tool, token, amount) in [
+        ("lending_repay", "DAI", "301"),
+        ("lending_repay", "WETH", "max"),
+        ("lending_withdraw", "USDC", "1501"),
+        ("lending_borrow", "DAI", "max"),
+        ("lending_supply", "ETH", "1"),
+        ("lending_supply", "UNI", "1"),
+        ("lending_supply", "USDC", "0"),
+    ] {
+        let (refusal, why) = fixture.refused(tool, token, amount).await;
+        assert_eq!(refusal, Some(ErrorCode::ValidationFailed), "{tool} {token} {amount}: {why}");
+    }
+}
+
+/// The market's oracle is not believed alone: with ether at another price there, nothing can be borrowed against it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_market_with_wrong_prices_lends_nothing_more() {
+    let own: &'static Sandbox = Box::leak(Box::new(sandbox(27)));
+    let sending = SenderRules::for_network(NetworkKind::Devnet, 1_000);
+    let fixture = Fixture::over(TestHarness::over(own, 7, sending).await, "").await;
+    fixture.done("lending_supply", "USDC", "1000").await;
+    fixture.done("lending_borrow", "DAI", "100").await;
+    let network = fixture.world.client.network();
+    let others: Vec<(String, Address)> =
+        network.book.others().map(|(name, address)| (name.to_owned(), address)).collect();
+    let oracle = others.iter().find(|(name, _)| name == "aaveOracle").unwrap().1;
+    // The first mapping of the oracle: source by asset. USDC gets the feed of UNI, about $7.85.
+    let slot = alloy::primitives::keccak256((fixture.usdc, U256::ZERO).abi_encode());
+    let feed = |pair: &str| network.book.feed(pair).unwrap().address.into_word();
+    let set = async |feed: alloy::primitives::B256| {
+        let provider = fixture.world.client.provider();
+        let _done: Value = alloy::providers::Provider::raw_request(
+            provider,
+            "anvil_setStorageAt".into(),
+            (oracle, U256::from_be_bytes(slot.0), feed),
+        )
+        .await
+        .unwrap();
+    };
+    set(feed("UNI / USD")).await;
+    let borrowed = fixture.refused("lending_borrow", "DAI", "100").await;
+    let withdrawn = fixture.refused("lending_withdraw", "USDC", "100").await;
+    let repaid = fixture.act("lending_repay", "DAI", "50").await;
+    set(feed("USDC / USD")).await;
+    for (refusal, why) in [borrowed, withdrawn] {
+        assert_eq!(refusal, Some(ErrorCode::SafetyHealthFactor), "{why}");
+        assert!(why.contains("lending_prices"), "{why}");
+    }
+    assert_eq!(repaid.status, CallStatus::Success, "a repayment needs no price: {repaid:#?}");
+    fixture.done("lending_borrow", "DAI", "100").await;
+}
