@@ -76,10 +76,10 @@ impl LendingContext {
     }
 }
 
-/// What a lending action changes, by the simulated state.
+/// Changes that a lending action makes to a debt and its security, by the simulated state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LendingEffects {
-    /// The action.
+    /// Call of the pool that the action consists of.
     pub call: LendingCall,
     /// The account's sums before.
     pub before: AccountSums,
@@ -255,7 +255,7 @@ pub fn faults(
     }
     let unread =
         |found: &str| vec![DeclarationFault::new(RuleName::Calldata, "a lending market that can be read", found)];
-    // Calldata that is no closed form is a fault already.
+    // Calldata without a closed form is a fault already.
     let Some(call) = plan_in(proposal, around) else { return Vec::new() };
     let Some(own) = position(&call, around) else { return unread("the token's reserve is not known") };
     let account = proposal.account;

@@ -74,7 +74,7 @@ pub struct SimulatedEffects {
     pub moves: Vec<TokenMove>,
     /// Other addresses that own more of something afterwards.
     pub paid: Vec<Address>,
-    /// What it changes of the account's debts in the lending market; `None` for any other action.
+    /// Changes of the account's debt and its security in the lending market; `None` for any other action.
     pub lending: Option<LendingEffects>,
     /// Complete result of the fork.
     pub simulation: Simulation,

@@ -222,11 +222,11 @@ pub const fn tick_spacing(fee: u32) -> i32 {
 /// Interest rates of a lending reserve by its utilisation: linear up to an optimum, and steep above it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RateCurve {
-    /// For stablecoins.
+    /// Rates of stablecoins.
     Stable,
-    /// For ether.
+    /// Rates of ether.
     Ether,
-    /// For other tokens.
+    /// Rates of other tokens.
     Volatile,
 }
 
@@ -250,7 +250,7 @@ pub struct ReserveSetup {
     pub ltv: u32,
     /// Share of its value from which a debt against it is liquidated, in basis points.
     pub threshold: u32,
-    /// What a liquidator gets on top, in basis points.
+    /// Bonus of a liquidator, in basis points.
     pub bonus: u32,
     /// Interest rates of the reserve.
     pub rates: RateCurve,

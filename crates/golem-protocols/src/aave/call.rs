@@ -39,28 +39,28 @@ pub enum LendingCall {
     Supply {
         /// Token that is supplied.
         asset: Address,
-        /// Amount.
+        /// Amount in raw units of the token.
         amount: U256,
     },
     /// Withdraws exactly this amount; [`U256::MAX`] is the whole supply.
     Withdraw {
         /// Token that is withdrawn.
         asset: Address,
-        /// Amount.
+        /// Amount in raw units of the token.
         amount: U256,
     },
     /// Borrows exactly this amount.
     Borrow {
         /// Token that is borrowed.
         asset: Address,
-        /// Amount.
+        /// Amount in raw units of the token.
         amount: U256,
     },
     /// Repays at most this amount: the whole debt if it is smaller.
     Repay {
         /// Token that is repaid.
         asset: Address,
-        /// Amount.
+        /// Amount in raw units of the token.
         amount: U256,
     },
 }

@@ -22,7 +22,7 @@ const MOST_RESERVES: usize = 128;
 /// Contracts of a market.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarketContracts {
-    /// The pool.
+    /// Pool that lends and borrows.
     pub pool: Address,
     /// Registry of the market's contracts.
     pub provider: Address,
@@ -69,7 +69,7 @@ pub struct ReserveTotals {
     pub supplied: U256,
     /// All debts with interest.
     pub borrowed: U256,
-    /// What can be withdrawn or borrowed now.
+    /// Amount that can be withdrawn or borrowed now.
     pub available: U256,
 }
 

@@ -9,7 +9,7 @@ use super::reserve::ReserveState;
 /// Supply and debt of an account in one reserve. Amounts are in raw units of the asset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReservePosition {
-    /// The reserve.
+    /// Reserve of the position, with its state.
     pub reserve: ReserveState,
     /// Supply with interest.
     pub supplied: U256,
@@ -44,7 +44,7 @@ pub struct AccountSums {
     pub collateral: U256,
     /// Value of all debt in the base currency.
     pub debt: U256,
-    /// What may still be borrowed, in the base currency.
+    /// Value that may still be borrowed, in the base currency.
     pub available: U256,
     /// Mean liquidation threshold of the collateral, in basis points.
     pub threshold: U256,
@@ -103,7 +103,7 @@ pub struct PriceFall {
 }
 
 /// Returns for each collateral the fall of its price that alone makes the debt liquidable: from
-/// Σ collateralᵢ·thresholdᵢ = debt, solved for one price. `None` for a reserve that is no collateral, or whose fall to
+/// Σ collateralᵢ·thresholdᵢ = debt, solved for one price. `None` for a reserve without collateral, or whose fall to
 /// zero would not do it, or that is also borrowed, so that its price moves both sides.
 ///
 /// # Errors

@@ -10,9 +10,9 @@ use bardo_abi::aave::AaveReserveData;
 pub struct ReserveConfig {
     /// Share of a supply's value that can be borrowed against it.
     pub ltv: u32,
-    /// Share of a supply's value from which a debt against it is liquidated; zero for an asset that is no collateral.
+    /// Share of a supply's value from which a debt against it is liquidated; zero for an asset that cannot secure debts.
     pub threshold: u32,
-    /// What a liquidator receives of a supply for its value, beyond 10,000.
+    /// Share of a debt's value that a liquidator receives for repaying it, above 10,000.
     pub bonus: u32,
     /// Decimals of the asset.
     pub decimals: u8,

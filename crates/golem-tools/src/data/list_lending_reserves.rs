@@ -44,7 +44,7 @@ pub struct ReserveRow {
     supplied: String,
     /// All debts with interest, in whole tokens.
     borrowed: String,
-    /// What can be withdrawn or borrowed now, in whole tokens.
+    /// Amount that can be withdrawn or borrowed now, in whole tokens.
     available: String,
     /// Share of the supplies that is borrowed, in percent; absent without supplies.
     utilization_pct: Option<String>,
@@ -52,13 +52,13 @@ pub struct ReserveRow {
     supply_apr_pct: String,
     /// Yearly rate that debts pay, in percent, without compounding.
     borrow_apr_pct: String,
-    /// What a debt grows by in a year at this rate, in percent.
+    /// Growth of a debt in a year at this rate, in percent.
     borrow_apy_pct: String,
-    /// Share of a supply's value that can be borrowed against it, in percent; 0 if it is no collateral.
+    /// Share of a supply's value that can be borrowed against it, in percent; 0 if it cannot secure debts.
     max_ltv_pct: String,
     /// Share of a supply's value at which a debt against it is liquidated, in percent.
     liquidation_threshold_pct: String,
-    /// What a liquidator receives beyond the value of the debt that it repays, in percent.
+    /// Bonus of a liquidator beyond the value of the debt that it repays, in percent.
     liquidation_bonus_pct: String,
     /// Share of the interest that the protocol keeps, in percent.
     reserve_factor_pct: String,
