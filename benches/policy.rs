@@ -171,6 +171,7 @@ fn facts() -> CheckInputs {
             only_revokes: false,
             moves: vec![amount(sold.id, 5_000, 4_500), amount(bought.id, 1, 2)],
             paid: vec![],
+            lending: None,
             simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
         }),
     }
