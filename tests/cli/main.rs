@@ -45,6 +45,7 @@ mod paper;
 mod permits;
 mod policy;
 mod portfolio;
+mod positions;
 mod quotes;
 #[cfg(unix)]
 mod rare;

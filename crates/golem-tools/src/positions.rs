@@ -12,8 +12,9 @@ use crate::blocks::{self, BlockPoint};
 use crate::engine::ConnectedChain;
 use crate::shared::per_whole;
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::token::{self, TokenInfo};
+use golem_chain::token::{self, TokenId, TokenInfo};
 use golem_protocols::uniswap::positions::{
     PositionContracts, PositionId, PositionKey, PositionState, PricedToken, UnreadableSource,
 };
@@ -50,6 +51,10 @@ pub(crate) struct PositionRow {
     token0: String,
     /// Symbol of the pool's second token, as listed; otherwise its address.
     token1: String,
+    /// Addresses of tokens whose contract does not answer as one; their amounts are in raw units, and the prices are those
+    /// of raw units. Absent if both answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unreadable_tokens: Vec<String>,
     /// Lower tick of the range.
     tick_lower: i32,
     /// Upper tick of the range.
@@ -165,7 +170,19 @@ pub(crate) async fn describe(
     );
     let mut states = states?.into_iter();
     let states = keys.iter().map(|key| key.and_then(|_| states.next().flatten())).collect();
-    let infos = addresses.iter().copied().zip(infos?).filter_map(|(token, info)| Some((token, info.ok()?)));
+    // A contract that burns all gas fails the whole request. Anybody can give an account a position in such a token, so
+    // listed ones are then read apart, and the others count as unreadable.
+    let infos = match infos {
+        Ok(infos) => addresses.iter().copied().zip(infos).collect(),
+        Err(_) => {
+            let book = chain.network().book.tokens();
+            let listed: Vec<Address> =
+                addresses.iter().copied().filter(|one| book.iter().any(|token| token.address == *one)).collect();
+            let infos = token::read(&listed, chain.network(), provider).await?;
+            listed.into_iter().zip(infos).collect::<Vec<_>>()
+        }
+    };
+    let infos = infos.into_iter().filter_map(|(token, info)| Some((token, info.ok()?)));
     let prices = addresses.iter().copied().zip(reports.iter());
     let prices = prices.filter_map(|(token, report)| Some((token, report.price.as_ref()?.usd)));
     Ok(Described { states, tokens: infos.collect(), prices: prices.collect() })
@@ -189,12 +206,24 @@ impl Described {
         listed.map_or_else(|| address.to_string(), |info| info.symbol.to_string())
     }
 
-    /// Both amounts in whole tokens.
+    /// A token for its description: one that does not answer has raw units.
+    fn described(&self, address: Address) -> TokenInfo {
+        self.tokens.get(&address).cloned().unwrap_or_else(|| TokenInfo {
+            id: TokenId::Erc20(address),
+            symbol: SafeText::default(),
+            name: SafeText::default(),
+            decimals: 0,
+            listed: false,
+        })
+    }
+
+    /// Both amounts in whole tokens, or in raw units of a token that does not answer.
     ///
     /// # Errors
-    /// `TOKEN_INVALID` if one does not answer as a token.
+    /// `TOKEN_INVALID` for an amount that no token has.
     pub(crate) fn pair(&self, key: &PositionKey, [raw0, raw1]: [U256; 2]) -> Result<AmountPair, ToolError> {
-        let whole = |token, raw| Ok::<_, ToolError>(TokenAmount::new(raw, self.token(token)?.decimals)?.to_string());
+        let whole =
+            |token, raw| Ok::<_, ToolError>(TokenAmount::new(raw, self.described(token).decimals)?.to_string());
         Ok(AmountPair { amount0: whole(key.token0, raw0)?, amount1: whole(key.token1, raw1)? })
     }
 
@@ -219,7 +248,7 @@ impl Described {
     /// Description of a position.
     ///
     /// # Errors
-    /// `TOKEN_INVALID` if a token does not answer as one; `CHAIN_INCONSISTENT` for figures that no pool can have.
+    /// `CHAIN_INCONSISTENT` for figures that no pool can have.
     pub(crate) fn row(&self, state: &PositionState) -> Result<PositionRow, ToolError> {
         let key = &state.key;
         let [low, high] = key.range.sqrt_prices().map_err(impossible)?;
@@ -227,7 +256,7 @@ impl Described {
         let owed = state.owed.map(U256::from);
         let now = state.withdrawn(state.liquidity).map_err(impossible)?;
         let price = |sqrt: U256| {
-            let whole = per_whole(price_of(sqrt), self.token(key.token0)?, self.token(key.token1)?);
+            let whole = per_whole(price_of(sqrt), &self.described(key.token0), &self.described(key.token1));
             whole.ok_or_else(|| impossible(MathError::PriceOutOfRange))
         };
         let share = Ratio::of(U256::from(state.liquidity), U256::from(state.pool_liquidity));
@@ -239,6 +268,11 @@ impl Described {
             fee_tier: key.fee,
             token0: self.symbol(key.token0),
             token1: self.symbol(key.token1),
+            unreadable_tokens: [key.token0, key.token1]
+                .into_iter()
+                .filter(|token| !self.tokens.contains_key(token))
+                .map(|token| token.to_string())
+                .collect(),
             tick_lower: key.range.lower(),
             tick_upper: key.range.upper(),
             tick: state.tick,

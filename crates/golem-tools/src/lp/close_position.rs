@@ -38,7 +38,9 @@ impl WriteTool for ClosePosition {
         name: "close_position",
         description: "Closes one of the wallet's Uniswap V3 liquidity positions in one transaction: withdraws all of its \
                       liquidity, collects its fees and burns its token. The least amounts follow from the slippage as a \
-                      bound on the pool's price; both tokens go to the wallet, and wrapped ETH stays wrapped.",
+                      bound on the pool's price; both tokens go to the wallet, and wrapped ETH stays wrapped. It reverts if \
+                      anybody adds liquidity to the position just before; remove_liquidity with a share of 100 takes \
+                      everything out in that case, too.",
         category: Category::Lp,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer2,
