@@ -19,6 +19,7 @@ use bardo::safety::proposal::{Inflow, LegPurpose, Outflow, Proposal, ProposalInt
 use bardo::sandbox::Sandbox;
 use bardo::uniswap::v3::manager::{Deposit, PositionPlan};
 use bardo::uniswap::v3::position::TickRange;
+use bardo::uniswap::v3::tick_math::sqrt_price_at_tick;
 
 use bardo_testkit::harness::{TestHarness, leg, sandbox};
 
@@ -261,10 +262,10 @@ impl Holder {
         self.world.ask(pool, UniswapV3Pool::slot0Call {}).await.sqrtPriceX96.to()
     }
 
-    /// Sells a token in the pool, all of which is made for it.
-    async fn sell(&self, at: usize, amount: u64) {
-        let [token_in, token_out] = [at, 1 - at].map(|at| self.world.contract_of(&self.tokens[at]));
-        let value = self.whole(at, amount);
+    /// Sells new units of the pool's first token until the price is a tenth lower.
+    async fn push_down(&self) {
+        let [token_in, token_out] = [0, 1].map(|at| self.world.contract_of(&self.tokens[at]));
+        let value = self.whole(0, 30_000_000);
         self.world.send(token_in, OpenMint::mintCall { to: self.world.account(), value }).await;
         let params = SwapRouter02::ExactInputSingleParams {
             tokenIn: token_in,
@@ -273,7 +274,7 @@ impl Holder {
             recipient: self.world.account(),
             amountIn: value,
             amountOutMinimum: U256::ZERO,
-            sqrtPriceLimitX96: U160::ZERO,
+            sqrtPriceLimitX96: sqrt_price_at_tick(self.range().lower() - 500).unwrap().to(),
         };
         let router = self.world.contract(KnownContract::SwapRouter02);
         self.world.send(router, SwapRouter02::exactInputSingleCall { params }).await;
@@ -386,7 +387,7 @@ async fn a_deposit_into_a_moved_pool_is_refused() {
     let proposal = holder.depositing(holder.mint(FEE, deposit).calldata(me), deposit.most);
     let preview = holder.world.preview(proposal.clone()).await.unwrap();
     let before = holder.price().await;
-    holder.sell(0, 30_000_000).await;
+    holder.push_down().await;
     let after = holder.price().await;
     assert!(after < before - before / U256::from(50), "four percent of the price: {before} {after}");
     let nonce = holder.world.client.provider().get_transaction_count(me).await.unwrap();

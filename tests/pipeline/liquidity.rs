@@ -24,6 +24,7 @@ use bardo::safety::stop::StopFile;
 use bardo::sandbox::Sandbox;
 use bardo::store::{Store, StoreConfig};
 use bardo::tools::ALL_TOOL_DEFS;
+use bardo::uniswap::v3::tick_math::sqrt_price_at_tick;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -393,21 +394,29 @@ async fn a_moved_pool_moves_no_equity_and_takes_no_deposit() {
     let row = async || fixture.data("get_position", at.clone()).await["positions"][0].clone();
     let (value, equity) = (fixture.portfolio().await[0], fixture.equity().await);
     assert!((value - 6_000.0).abs() < 30.0, "{value}");
+    let [first, second] = fixture.tokens.map(|token| token.to_string());
     let open = json!({
-        "token_a": "USDC", "token_b": "USDT", "amount_a": "300", "fee_tier": FEE, "width_pct": "1", "chain": "ethereum",
+        "token_a": first, "token_b": second, "amount_a": "300", "fee_tier": FEE, "width_pct": "1", "chain": "ethereum",
     });
     assert_eq!(fixture.call("add_liquidity", open.clone()).await.status, CallStatus::Success);
     let value = fixture.portfolio().await[0];
 
-    // All that the pool has of one token: the price leaves every range.
-    let pool = row().await["pool"].as_str().unwrap().parse::<Address>().unwrap();
+    // Both tokens have six decimals: down to the price of tick −2,000, a fifth below a dollar.
     let to = fixture.world.account();
     let wealth = fixture.whole(0, 40_000_000);
     fixture.world.send(fixture.tokens[0], OpenMint::mintCall { to, value: wealth }).await;
     let held = fixture.equity().await;
-    fixture.swap(0, 40_000_000).await;
-    let left = fixture.world.ask(fixture.tokens[1], Erc20::balanceOfCall { owner: pool }).await;
-    assert!(left < fixture.whole(1, 100_000), "the trade was too small to move the price: {left}");
+    let params = SwapRouter02::ExactInputSingleParams {
+        tokenIn: fixture.tokens[0],
+        tokenOut: fixture.tokens[1],
+        fee: U24::from(FEE),
+        recipient: to,
+        amountIn: wealth,
+        amountOutMinimum: U256::ZERO,
+        sqrtPriceLimitX96: sqrt_price_at_tick(-2_000).unwrap().to(),
+    };
+    let router = fixture.world.contract(KnownContract::SwapRouter02);
+    fixture.world.send(router, SwapRouter02::exactInputSingleCall { params }).await;
     let moved = row().await;
     assert_eq!(moved["in_range"], false);
     let [positions, _] = fixture.portfolio().await;
