@@ -726,7 +726,7 @@ pub(super) enum SessionKeyAction {
     List,
     /// Revoke session keys for good; needs no password, and the owner disables the delegation on chain
     Revoke {
-        /// Ids of the session keys
+        /// Ids of the session keys, as `list` shows them
         #[arg(required_unless_present = "all")]
         ids: Vec<String>,
         /// Revoke every session key in the data folder
@@ -746,9 +746,13 @@ pub(super) struct DraftArguments {
     /// Chain that it acts on [default: the first one]
     #[arg(long, value_name = "NAME")]
     pub chain: Option<String>,
+    /// Token that it may swap through the Universal Router, and the largest loss of it in one call: approvals for Permit2
+    /// and, there, for the router alone, and the router's execution; repeat the option for more tokens
+    #[arg(long, value_name = "TOKEN=AMOUNT", conflicts_with_all = ["allow", "method"])]
+    pub swap: Vec<String>,
     /// Contract that it may call: an address, a token's symbol, or a name of the chain's address book such as
     /// universalRouter; repeat the option for more
-    #[arg(long, value_name = "CONTRACT", required = true)]
+    #[arg(long, value_name = "CONTRACT", required_unless_present = "swap")]
     pub allow: Vec<String>,
     /// Function that it may call, such as approve(address,uint256), or a selector [default: every function]
     #[arg(long, value_name = "FUNCTION")]
@@ -762,12 +766,15 @@ pub(super) struct DraftArguments {
     /// Time until it expires, such as 90m, 24h or 7d; at most 30d
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = super::session_keys::lifetime)]
     pub expires: Duration,
-    /// Number of calls that it may make [default: no limit]
+    /// Number of calls that it may make; without --cage or --unbounded, it is required
     #[arg(long, value_name = "N")]
     pub calls: Option<u64>,
     /// Let PolicyCage check every call by the owner's rules on chain
     #[arg(long)]
     pub cage: bool,
+    /// Accept limits that do not bound what a stolen key could take
+    #[arg(long)]
+    pub unbounded: bool,
     /// Label, up to 40 characters
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,

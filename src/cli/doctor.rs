@@ -424,15 +424,18 @@ fn keys(config: &Config) -> Vec<DoctorFinding> {
         broken.map(|(name, error)| DoctorFinding::fail(CHECK, format!("{name}: {error}"), FIX)).collect();
     match bardo_runtime::account::named(config) {
         Ok(Some(SelectedAccount::Session(session))) => {
-            let SelectedSession { id, key, owner, chain_id, ledger, state } = &*session;
+            let SelectedSession { id, key, owner, chain_id, ledger, state, is_signed } = &*session;
             let detail = format!(
                 "delegated: session key {id} ({}) acts for {owner} on chain {chain_id} (ledger {ledger})",
                 key.address
             );
             let fix = "`bardo keys session list` shows the session keys; `bardo keys session accept` takes an owner's signature";
-            found.push(match *state {
-                "granted" => DoctorFinding::ok(CHECK, detail),
-                state => DoctorFinding::fail(CHECK, format!("{detail}, but it is {state} and signs nothing"), fix),
+            found.push(match (*state, is_signed) {
+                ("granted", true) => DoctorFinding::ok(CHECK, detail),
+                ("granted", false) => {
+                    DoctorFinding::fail(CHECK, format!("{detail}, but its record fits no signature of its owner"), fix)
+                }
+                (state, _) => DoctorFinding::fail(CHECK, format!("{detail}, but it is {state} and signs nothing"), fix),
             });
         }
         Ok(Some(named @ (SelectedAccount::Key(_) | SelectedAccount::Development { .. }))) => {

@@ -7,6 +7,7 @@ use super::session_keys::said_of;
 use super::{CliExit, CommandFailure, load, password, print, print_json};
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{ConfigFlags, ConfigPaths, Environment};
+use bardo_base::error::ToolError;
 use bardo_base::id::GolemId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
@@ -28,8 +29,13 @@ const CONFIRMATION_WORD: &str = "resume";
 const SESSION_KEYS_NOTE: &str = "\
 Every running process on this data folder drops its Golem's keys at once. Lowering the stop does not restore them: only
 a restart of the process with the stop lifted does. `bardo call`, and you yourself in a console, can still revoke
-allowances and cancel orders, but sign nothing else. Session keys are revoked for good. An on-chain delegation of an
-account stays valid until its owner disables it with the owner's own wallet: that key is never here.
+allowances and cancel orders, but sign nothing else.
+";
+
+/// What the revocation of every session key means.
+const REVOKED_NOTE: &str = "\
+Session keys are revoked for good. An on-chain delegation of an account stays valid until its owner disables it with the
+owner's own wallet: that key is never here.
 ";
 
 /// Explanation for lowering the level revoke.
@@ -61,32 +67,44 @@ pub(super) fn halt(
     if in_force.level() == Some(StopLevel::Revoke) && !json {
         print(SESSION_KEYS_NOTE)?;
     }
-    if in_force.level() == Some(StopLevel::Revoke) {
-        revoke_session_keys(&folder, reason, json);
-    }
+    let revoked = in_force.level() != Some(StopLevel::Revoke) || revoke_session_keys(&folder, reason, json);
     if set.is_some() || in_force != before {
         let raised = set.as_ref().unwrap_or(&in_force);
         record(&folder, AuditKind::HaltRaised, raised, raised);
     }
+    if !revoked {
+        let error = "the stop is in force, but not every session key was revoked".into();
+        return Err(CommandFailure { exit: CliExit::Error, error });
+    }
     Ok(exit)
 }
 
-/// Revokes every session key in the data folder. The stop is in force even if that fails, and no key signs under it.
-fn revoke_session_keys(folder: &std::path::Path, reason: &str, json: bool) {
-    let revoked = || -> Result<(), CommandFailure> {
+/// Revokes every session key in the data folder; false if one may be left. The stop is in force even then, and no key signs
+/// under it.
+fn revoke_session_keys(folder: &std::path::Path, reason: &str, json: bool) -> bool {
+    let revoke = || -> Result<Vec<ToolError>, CommandFailure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let by = (RevokedBy::Stop, &SafeText::clean(reason, 200));
-        let revoked = runtime.block_on(session_keys::revoke(&DataFolder::at(folder), None, by, &SystemClock))?;
+        let report = runtime.block_on(session_keys::revoke(&DataFolder::at(folder), None, by, &SystemClock))?;
         if !json {
-            print(&revoked.iter().map(said_of).collect::<String>())?;
+            print(&report.revoked.iter().map(said_of).collect::<String>())?;
+            if report.failures.is_empty() {
+                print(REVOKED_NOTE)?;
+            }
         }
-        Ok(())
+        Ok(report.failures)
     };
-    if let Err(CommandFailure { error, .. }) = revoked() {
-        eprintln!(
-            "bardo: the stop is set, but not every session key was revoked: {error}; see `bardo keys session list`"
-        );
+    let failures = match revoke() {
+        Ok(failures) => failures.iter().map(|failure| failure.message().to_owned()).collect(),
+        Err(CommandFailure { error, .. }) => vec![error.to_string()],
+    };
+    for failure in &failures {
+        eprintln!("bardo: {}", SafeText::clean(failure, 300));
     }
+    if !failures.is_empty() {
+        eprintln!("bardo: after mending this, run `bardo keys session revoke --all`");
+    }
+    failures.is_empty()
 }
 
 pub(super) fn resume(
@@ -137,10 +155,11 @@ pub(super) fn resume(
     let by = format!("bardo resume, process {}", std::process::id());
     let data = DataFolder::at(&folder);
     let wanted = Authorisation::lower_stop(&before, level);
-    let passwords = password::ask(&reauthentication::of(&data), &wanted, false, password_fd)?;
+    let gate = reauthentication::of(&data);
+    let passwords = password::ask(&gate, &wanted, false, password_fd)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let audit_logs = audit_logs(&data)?;
-    let proving = reauthentication::prove(&data, &audit_logs, wanted, false, passwords, &SystemClock);
+    let proving = reauthentication::prove(gate, &audit_logs, wanted, false, passwords, &SystemClock);
     let proof = runtime.block_on(proving).map_err(password::refused)?;
     let confirmed = match other_stopped {
         Some(typed) => {

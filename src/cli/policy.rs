@@ -298,9 +298,10 @@ async fn prove(
     password_fd: Option<u32>,
 ) -> Result<OperatorProof, CommandFailure> {
     let (data, devnet) = (DataFolder::of(config), ledger.kind == LedgerKind::Devnet);
-    let passwords = password::ask(&reauthentication::of(&data), &wanted, devnet, password_fd)?;
+    let gate = reauthentication::of(&data);
+    let passwords = password::ask(&gate, &wanted, devnet, password_fd)?;
     let audit_logs = [AuditLog::new(ledger.store.clone(), Arc::new(SystemClock))];
-    let proved = reauthentication::prove(&data, &audit_logs, wanted, devnet, passwords, &SystemClock).await;
+    let proved = reauthentication::prove(gate, &audit_logs, wanted, devnet, passwords, &SystemClock).await;
     proved.map_err(password::refused)
 }
 

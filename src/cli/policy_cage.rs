@@ -73,7 +73,8 @@ async fn change(config: &Config, clear: bool, password_fd: Option<u32>) -> Resul
     let opened = bardo_runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock.clone()).await?;
     let ledger = DataFolder::of(config).open_ledger(&opened).await?;
     let rules = bardo_runtime::rules(config, &opened, &ledger).await?;
-    let address = account::pick(config, &opened.world)?.ok_or_else(no_account)?.address();
+    let picked = account::pick(config, &opened.world)?.ok_or_else(no_account)?;
+    let address = picked.address();
     // The policy in force: a looser file that awaits a decision must not loosen the rules on the chain either.
     let policy = rules.policy();
     let mut wanted = Vec::new();
@@ -97,14 +98,14 @@ async fn change(config: &Config, clear: bool, password_fd: Option<u32>) -> Resul
     let mut passwords = None;
     for (state, change) in wanted {
         eprint!("{}", in_words(&opened, &state, &policy));
-        let (gate, wanted) = (reauthentication::of(&data), change.authorisation(&state));
+        let (gate, wanted) = (reauthentication::acting(&data, Some(&picked)), change.authorisation(&state));
         let given = match &passwords {
             Some(given) => Clone::clone(given),
             None => password::ask(&gate, &wanted, devnet, password_fd)?,
         };
         passwords = Some(given.clone());
         let audit_logs = [AuditLog::new(ledger.store.clone(), clock.clone())];
-        let proof = reauthentication::prove(&data, &audit_logs, wanted, devnet, given.clone(), &*clock).await;
+        let proof = reauthentication::prove(gate, &audit_logs, wanted, devnet, given.clone(), &*clock).await;
         let proof = proof.map_err(password::refused)?;
         let password = given.into_iter().next().map(|(_, password)| password);
         let acting =

@@ -137,10 +137,11 @@ async fn agree(
     }
     let by = format!("bardo reconcile, process {}", std::process::id());
     let (data, devnet) = (DataFolder::of(config), ledger.kind == LedgerKind::Devnet);
-    let (gate, wanted) = (reauthentication::of(&data), standing.authorisation());
+    let picked = account::pick(config, &opened.world)?;
+    let (gate, wanted) = (reauthentication::acting(&data, picked.as_ref()), standing.authorisation());
     let given = passwords.ask(&gate, &wanted, devnet)?;
     let audit_logs = [AuditLog::new(ledger.store.clone(), clock.clone())];
-    let proof = reauthentication::prove(&data, &audit_logs, wanted, devnet, given, &**clock).await;
+    let proof = reauthentication::prove(gate, &audit_logs, wanted, devnet, given, &**clock).await;
     reconcile::take_over(opened, ledger, clock, standing, &by, proof.map_err(password::refused)?).await?;
     print(&format!("{}: continues with nonce {}\n", standing.chain, standing.chain_next))
 }

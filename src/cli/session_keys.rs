@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy::primitives::{Address, Bytes, hex, keccak256};
+use alloy::eips::BlockNumberOrTag;
+use alloy::primitives::{Address, Bytes, U256, hex, keccak256};
+use alloy::providers::Provider as _;
 use serde_json::{Value, json};
 
 use super::args::{DraftArguments, SessionKeyAction};
@@ -13,18 +15,23 @@ use super::{CliExit, CommandFailure, call, consent, print, print_json, secret};
 use bardo_abi::delegation::Delegation;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::Config;
+use bardo_base::format::utc;
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use bardo_runtime::OpenEnvironment;
 use bardo_runtime::data::{DataFolder, Ledger};
 use bardo_runtime::session_keys::{
-    self, DevnetOwner, FoundSessionKey, LONGEST_LIFETIME, OwnersCall, RevokedSessionKey, SessionKeyRequest,
+    self, DevnetOwner, FoundSessionKey, LONGEST_LIFETIME, OwnersCall, RevokedDelegation, RevokedSessionKey,
+    SessionKeyRequest,
 };
 use bardo_safety::custody::SessionKeyId;
-use bardo_safety::custody::delegated::{CallLimit, DelegationGrant, DelegationLimits};
+use bardo_safety::custody::delegated::{
+    CallLimit, CallShape, DelegationGrant, DelegationLimits, DraftBounds, KeyExposure,
+};
 use bardo_safety::custody::session_keys::{LONGEST_LABEL, RevokedBy, SessionKeyRecord, SessionKeyState};
 use bardo_sandbox::keys::DevnetAccount;
-use golem_chain::network::{Network, NetworkPlan};
+use golem_chain::network::{Network, NetworkKind, NetworkPlan};
+use golem_chain::provider::ProviderError;
 use golem_chain::token::TokenId;
 use golem_tools::engine::ConnectedChain;
 use golem_tools::wallet::wallet_get_delegation;
@@ -44,7 +51,8 @@ pub(super) fn run(action: &SessionKeyAction, config: &Config, json: bool) -> Res
         }
         SessionKeyAction::List => list(config, json),
         SessionKeyAction::Revoke { ids, reason, .. } => {
-            let ids = ids.iter().map(|id| parse(id)).collect::<Result<Vec<_>, _>>()?;
+            // As stored: the id of a damaged row may be none.
+            let ids: Vec<String> = ids.iter().map(|id| id.strip_prefix("session:").unwrap_or(id).to_owned()).collect();
             runtime.block_on(revoke(config, (!ids.is_empty()).then_some(&ids[..]), reason.as_deref(), json))
         }
     }
@@ -59,15 +67,25 @@ async fn draft(config: &Config, arguments: &DraftArguments, json: bool) -> Resul
     let network = chain.network();
     let owner = owner(&arguments.owner)?;
     let limits = limits(chain, owner, arguments).await?;
+    let bounds = if arguments.unbounded { DraftBounds::Waived } else { DraftBounds::Required };
+    if let (DraftBounds::Required, Err(why)) = (bounds, limits.exposure(owner, &network.book)) {
+        let error = format!(
+            "a stolen session key could take everything: {why}. For swaps use --swap TOKEN=AMOUNT with --calls N; for other \
+             calls add --cage, by which the owner's PolicyCage checks them; --unbounded accepts it"
+        );
+        return Err(CommandFailure::usage(error));
+    }
+    let stolen = stolen(chain, &limits, owner).await?;
     let label = SafeText::clean(arguments.label.as_deref().unwrap_or_default(), LONGEST_LABEL);
     let password = secret::new_password(arguments.password_fd, "password for the new session key")?;
-    let request = SessionKeyRequest { owner, limits, label };
+    let request = SessionKeyRequest { owner, limits, bounds, label };
     let folder = DataFolder::of(config);
     let record = session_keys::draft(&folder, (network, &ledger), request, &password, &SystemClock).await?;
     let typed_data = DelegationGrant::typed_data(network, &record.delegation)?;
     if json {
         let mut shown = in_json(&record, ledger.id());
         shown["limits"] = json!(words(network, &record.delegation)?);
+        shown["stolen"] = json!(stolen);
         shown["typed_data"] = typed_data;
         print_json(&shown)?;
         return Ok(CliExit::Success);
@@ -76,6 +94,7 @@ async fn draft(config: &Config, arguments: &DraftArguments, json: bool) -> Resul
     for limit in words(network, &record.delegation)? {
         writeln!(text, "  {limit}")?;
     }
+    writeln!(text, "\n{stolen}")?;
     let typed_data = serde_json::to_string_pretty(&typed_data)?;
     writeln!(
         text,
@@ -111,6 +130,8 @@ async fn accept(
         for limit in words(network, &record.delegation)? {
             writeln!(said, "  {limit}")?;
         }
+        let limits = DelegationGrant::limits_of(network, &record.delegation)?;
+        writeln!(said, "{}", stolen(chain, &limits, record.owner).await?)?;
         if !consent::confirm(&said, CONFIRMATION_WORD)? {
             let error = "the owner signed nothing".into();
             return Err(CommandFailure { exit: CliExit::Rejected, error });
@@ -168,29 +189,44 @@ fn list(config: &Config, json: bool) -> Result<CliExit, CommandFailure> {
 
 async fn revoke(
     config: &Config,
-    ids: Option<&[SessionKeyId]>,
+    ids: Option<&[String]>,
     reason: Option<&str>,
     json: bool,
 ) -> Result<CliExit, CommandFailure> {
     let reason = SafeText::clean(reason.unwrap_or_default(), 200);
     let by = (RevokedBy::Operator, &reason);
-    let revoked = session_keys::revoke(&DataFolder::of(config), ids, by, &SystemClock).await?;
+    let report = session_keys::revoke(&DataFolder::of(config), ids, by, &SystemClock).await?;
     if json {
-        print_json(&revoked.iter().map(revoked_in_json).collect::<Vec<_>>())?;
-    } else if revoked.is_empty() {
+        print_json(&report.revoked.iter().map(revoked_in_json).collect::<Vec<_>>())?;
+    } else if report.revoked.is_empty() && report.failures.is_empty() {
         print("nothing was revoked: every session key was revoked before\n")?;
     } else {
-        print(&revoked.iter().map(said_of).collect::<String>())?;
+        print(&report.revoked.iter().map(said_of).collect::<String>())?;
     }
-    Ok(CliExit::Success)
+    for failure in &report.failures {
+        eprintln!("bardo: {}", SafeText::clean(failure.message(), 300));
+    }
+    match report.failures.is_empty() {
+        true => Ok(CliExit::Success),
+        false => {
+            let error = "not every session key may be revoked; `bardo keys session list` shows what is left".into();
+            Err(CommandFailure { exit: CliExit::Error, error })
+        }
+    }
 }
 
 /// Says what a revocation ended here, and what remains on chain.
 pub(super) fn said_of(revoked: &RevokedSessionKey) -> String {
-    let id = revoked.id;
-    match &revoked.owners_call {
-        None => format!("session key {id} was revoked; its owner had not signed for it\n"),
-        Some(OwnersCall { chain_id, from, to, data }) => format!(
+    let id = &revoked.id;
+    match &revoked.delegation {
+        RevokedDelegation::NotAccepted => {
+            format!("session key {id} was revoked; no signature of its owner was accepted here\n")
+        }
+        RevokedDelegation::Unknown => format!(
+            "session key {id} was revoked: Bardo never signs with it again. Its record fits no signature of its owner, so \
+             that its delegation may stand on chain: the owner must disable it there, or wait until it expires\n"
+        ),
+        RevokedDelegation::Signed(OwnersCall { chain_id, from, to, data }) => format!(
             "session key {id} was revoked: Bardo never signs with it again. On chain {chain_id} its delegation stands until \
              it expires or {from} disables it, with this call:\n  to    {to}\n  data  {data}\n"
         ),
@@ -231,15 +267,22 @@ async fn limits(
     owner: Address,
     arguments: &DraftArguments,
 ) -> Result<DelegationLimits, CommandFailure> {
-    if arguments.max_loss.is_empty() && !arguments.cage {
-        let error = "give at least one --max-loss TOKEN=AMOUNT, or --cage: without, a stolen key could take everything \
-                     that the contracts let it take";
-        return Err(CommandFailure::usage(error.to_owned()));
-    }
-    let now = SystemClock.now_seconds();
-    let before = now.checked_add(arguments.expires.as_secs()).ok_or("the time is too large")?;
+    let before = end(chain, arguments.expires).await?;
     let mut limits = Vec::new();
     let mut targets = Vec::new();
+    let mut shapes: Vec<CallShape> = Vec::new();
+    let mut losses = Vec::new();
+    for swap in &arguments.swap {
+        let loss = loss(chain, "--swap", swap).await?;
+        let calls = CallShape::swap(&chain.network().book, loss.0).ok_or_else(|| {
+            CommandFailure::usage(format!("--swap: {} has no Universal Router with Permit2", chain.network()))
+        })?;
+        for shape in calls.into_iter().filter(|shape| !shapes.contains(shape)).collect::<Vec<_>>() {
+            targets.extend(Some(shape.target).filter(|target| !targets.contains(target)));
+            shapes.push(shape);
+        }
+        losses.push(loss);
+    }
     for contract in &arguments.allow {
         let found = contract_of(chain.network(), contract).ok_or_else(|| {
             let contract = SafeText::clean(contract, 80);
@@ -252,6 +295,9 @@ async fn limits(
         }
     }
     limits.push(CallLimit::Targets(targets));
+    if !shapes.is_empty() {
+        limits.push(CallLimit::Shapes(shapes));
+    }
     if !arguments.method.is_empty() {
         limits.push(CallLimit::Methods(arguments.method.iter().map(|text| method(text)).collect::<Result<_, _>>()?));
     }
@@ -263,18 +309,81 @@ async fn limits(
     if let Some(calls) = arguments.calls {
         limits.push(CallLimit::Calls(calls));
     }
-    for loss in &arguments.max_loss {
-        let wrong = |why: &str| CommandFailure::usage(format!("--max-loss {}: {why}", SafeText::clean(loss, 80)));
-        let (token, amount) = loss.split_once('=').ok_or_else(|| wrong("write TOKEN=AMOUNT"))?;
-        let token = chain.token(token).await?;
-        let TokenId::Erc20(address) = token.id else { return Err(wrong("the native token has --max-value")) };
-        let amount = TokenAmount::parse(amount, token.decimals).map_err(|error| wrong(&error.to_string()))?;
-        limits.push(CallLimit::TokenLoss { token: address, owner, amount: amount.raw() });
+    for asked in &arguments.max_loss {
+        losses.push(loss(chain, "--max-loss", asked).await?);
     }
+    limits.extend(losses.into_iter().map(|(token, amount)| CallLimit::TokenLoss { token, owner, amount }));
     if arguments.cage {
         limits.push(CallLimit::PolicyCage);
     }
     Ok(DelegationLimits::new(limits)?)
+}
+
+/// Reads a token and an amount of it, in raw units.
+async fn loss(chain: &ConnectedChain, option: &str, text: &str) -> Result<(Address, U256), CommandFailure> {
+    let wrong = |why: &str| CommandFailure::usage(format!("{option} {}: {why}", SafeText::clean(text, 80)));
+    let (token, amount) = text.split_once('=').ok_or_else(|| wrong("write TOKEN=AMOUNT"))?;
+    let token = chain.token(token).await?;
+    let TokenId::Erc20(address) = token.id else { return Err(wrong("the native token has --max-value")) };
+    let amount = TokenAmount::parse(amount, token.decimals).map_err(|error| wrong(&error.to_string()))?;
+    Ok((address, amount.raw()))
+}
+
+/// End of a lifetime that begins with the chain's newest block, in seconds since the Unix epoch. The chain compares it with
+/// its own time; a machine's clock that is ahead would let the key live longer than asked.
+async fn end(chain: &ConnectedChain, lifetime: Duration) -> Result<u64, CommandFailure> {
+    let network = chain.network();
+    let head = chain.client.agreed().get_block_by_number(BlockNumberOrTag::Latest).await;
+    let head = head.map_err(ProviderError::from)?.ok_or("the chain has no newest block")?;
+    let (machine, block) = (SystemClock.now_seconds(), head.header.timestamp);
+    let clock = |error: String| CommandFailure { exit: CliExit::Blocked, error: error.into() };
+    let said = |seconds: u64| utc(seconds.saturating_mul(1_000));
+    if network.kind != NetworkKind::Devnet && !network.times(machine, block).agree() {
+        let (machine, block) = (said(machine), said(block));
+        return Err(clock(format!(
+            "this machine's clock says {machine}, and the newest block of {network} {block}: set the clock, or remove the \
+             endpoint"
+        )));
+    }
+    let end = block.checked_add(lifetime.as_secs()).ok_or("the time is too large")?;
+    // Bardo counts by the later of the two; a devnet has a time of its own.
+    if machine >= end {
+        return Err(clock(format!("it would end at {}, and this machine's clock says {}", said(end), said(machine))));
+    }
+    Ok(end)
+}
+
+/// What a stolen session key could take, in words.
+async fn stolen(chain: &ConnectedChain, limits: &DelegationLimits, owner: Address) -> Result<String, CommandFailure> {
+    let network = chain.network();
+    let (native, tokens, router) = match limits.exposure(owner, &network.book) {
+        Err(why) => {
+            return Ok(format!(
+                "WARNING: nothing bounds what a thief of this key could take from {owner}: {why}. Whatever the contracts \
+                 above let the owner give away can be gone, also later by an allowance."
+            ));
+        }
+        Ok(KeyExposure::PolicyCage) => {
+            return Ok(format!("If it is stolen: what the rules of {owner} in PolicyCage let pass, until it expires."));
+        }
+        Ok(KeyExposure::AtMost { native, tokens, router }) => (native, tokens, router),
+    };
+    let mut sums = Vec::new();
+    for (token, amount) in tokens {
+        let info = chain.token(&token.to_string()).await?;
+        let amount = TokenAmount::new(amount, info.decimals).map_err(|error| error.to_string())?;
+        sums.push(format!("{amount} {}", info.symbol));
+    }
+    if !native.is_zero() {
+        let amount = TokenAmount::new(native, 18).map_err(|error| error.to_string())?;
+        sums.push(format!("{amount} {}", network.native_symbol));
+    }
+    let sums = if sums.is_empty() { "nothing".to_owned() } else { sums.join(" and ") };
+    let left = match router {
+        true => " The router also takes other tokens for which the owner has left an allowance for it in Permit2.",
+        false => "",
+    };
+    Ok(format!("If it is stolen: at most {sums} from {owner}, over all its calls.{left}"))
 }
 
 /// Finds a contract by its address, a listed token's symbol, or its name in the chain's address book.
@@ -326,8 +435,9 @@ fn row(record: &SessionKeyRecord) -> String {
     let most = max_calls.map(|most| format!(" of {most}")).unwrap_or_default();
     let label = if label.is_empty() { String::new() } else { format!("  {label}") };
     format!(
-        "{id}  {}  {address} for {owner} on chain {chain_id}, until {expires_at}, {uses}{most} signatures{label}",
-        state.as_str()
+        "{id}  {}  {address} for {owner} on chain {chain_id}, until {}, {uses}{most} signatures{label}",
+        state.as_str(),
+        utc(expires_at.saturating_mul(1_000))
     )
 }
 
@@ -354,11 +464,14 @@ fn found_in_json(found: &FoundSessionKey) -> Value {
 }
 
 fn revoked_in_json(revoked: &RevokedSessionKey) -> Value {
-    let call = revoked
-        .owners_call
-        .as_ref()
-        .map(|call| json!({ "chain_id": call.chain_id, "from": call.from, "to": call.to, "data": call.data }));
-    json!({ "id": revoked.id.to_string(), "owners_call": call })
+    let (state, call) = match &revoked.delegation {
+        RevokedDelegation::NotAccepted => ("not_accepted", None),
+        RevokedDelegation::Unknown => ("unknown", None),
+        RevokedDelegation::Signed(call) => ("signed", Some(call)),
+    };
+    let call =
+        call.map(|call| json!({ "chain_id": call.chain_id, "from": call.from, "to": call.to, "data": call.data }));
+    json!({ "id": revoked.id, "delegation": state, "owners_call": call })
 }
 
 #[cfg(test)]

@@ -23,8 +23,7 @@ impl Fixture {
 
     /// Drafts a session key for swaps of USDC and returns its description.
     fn drafted(&self, more: &str) -> Value {
-        let fixed = "draft --json --owner development:0 --allow USDC --allow permit2 --allow universalRouterV2_1_0 \
-                     --max-loss USDC=200 --password-fd 3";
+        let fixed = "draft --json --owner development:0 --swap USDC=200 --password-fd 3";
         let (out, err, code) = self.session(&format!("{fixed} {more}"));
         assert_eq!(code, 0, "{err}");
         serde_json::from_str(&out).unwrap()
@@ -78,6 +77,9 @@ fn a_new_user_drafts_accepts_uses_and_revokes_a_session_key() {
     let owner = json!(OWNER.to_lowercase());
     assert_eq!((&drafted["state"], &drafted["owner"]), (&json!("drafted"), &owner));
     assert_eq!(drafted["max_calls"], 5);
+    // 5 calls of 200 USDC each.
+    let stolen = drafted["stolen"].as_str().unwrap();
+    assert!(stolen.contains("at most 1000 USDC from 0xf39F"), "{stolen}");
     // A draft signs nothing.
     let (answer, code) = fixture.swap_as(id, "100");
     assert_eq!((&answer["error"]["code"], code), (&json!("SESSION_KEY_UNVERIFIED"), 1), "{answer}");
@@ -155,7 +157,7 @@ fn a_new_user_drafts_accepts_uses_and_revokes_a_session_key() {
 #[test]
 fn the_last_rung_of_the_stop_ladder_revokes_session_keys_for_good() {
     let fixture = Fixture::new();
-    let drafted = fixture.drafted("");
+    let drafted = fixture.drafted("--calls 12");
     let id = drafted["id"].as_str().unwrap();
     let (shown, code) = fixture.accepted(id);
     assert_eq!(code, 0, "{shown}");
@@ -173,11 +175,150 @@ fn a_draft_needs_a_bound_and_a_lasting_network() {
     let fixture = Fixture::new();
     let base = "draft --owner development:0 --allow USDC --password-fd 3";
     let (_, err, code) = fixture.session(base);
-    assert!(code == 2 && err.contains("--max-loss"), "{err}");
+    assert!(code == 2 && err.contains("--swap"), "{err}");
+    // The contracts of a swap with free arguments: `approve` would give a thief everything.
+    let old = "draft --owner development:0 --allow WETH --allow permit2 --allow universalRouterV2_1_0 --max-loss WETH=0.1 \
+               --calls 12 --password-fd 3";
+    let refused = [
+        (old.to_owned(), "every function may be called"),
+        (format!("{old} --method approve(address,uint256)"), "0x095ea7b3"),
+        (base.replace("USDC", "v3PositionManager --max-loss USDC=1 --calls 2"), "every function"),
+        (format!("{base} --method transfer(address,uint256) --max-loss WETH=1 --calls 2"), "loss of the token"),
+        ("draft --owner development:0 --swap USDC=1 --password-fd 3".to_owned(), "number of calls"),
+        (base.replace("USDC", &format!("{OWNER} --cage")), "the owner's own account"),
+        (base.replace("USDC", &format!("{OWNER} --unbounded")), "the owner's own account"),
+    ];
+    for (arguments, why) in refused {
+        let (out, err, code) = fixture.session(&arguments.replace('(', "\\(").replace(')', "\\)"));
+        assert!(code != 0 && err.contains(why), "{arguments}: {out}{err}");
+    }
+    let keys = fs::read_dir(fixture.home.path().join("data/keys")).map(Iterator::count).unwrap_or_default();
+    assert_eq!(keys, 0, "a refused draft leaves no key file");
     let (_, err, code) = fixture.session(&format!("{base} --max-loss USDC=1 --expires 31d"));
     assert!(code == 2 && err.contains("30 days"), "{err}");
     let (_, err, code) =
         with_secrets(fixture.home.path(), &format!("keys session {base} --max-loss USDC=1"), PASSWORD, "");
     assert!(code == 2 && err.contains("ends with it"), "{err}");
     assert_eq!(fixture.listed(), json!([]));
+
+    // The lifetime begins with the chain's time, here ten days ahead of the machine's.
+    fixture.ask("evm_increaseTime", json!([864_000]));
+    fixture.ask("evm_mine", json!([]));
+    let time = || -> u64 {
+        let block = fixture.ask("eth_getBlockByNumber", json!(["latest", false]));
+        u64::from_str_radix(block["timestamp"].as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+    };
+    let before = time();
+    let drafted = fixture.drafted("--calls 1");
+    let (ends, after) = (drafted["expires_at"].as_u64().unwrap(), time());
+    assert!((before + 86_400..=after + 86_400).contains(&ends), "{before} {ends} {after}");
+    let (out, err, code) = fixture.session(&format!("{base} --unbounded"));
+    assert!(code == 0 && out.contains("WARNING: nothing bounds"), "{out}{err}");
+}
+
+#[test]
+fn a_revocation_reaches_every_key_and_claims_only_what_is_proved() {
+    let fixture = Fixture::new();
+    let home = fixture.home.path();
+    let ids = ["a", "b"].map(|label| {
+        let drafted = fixture.drafted(&format!("--calls 12 --label {label}"));
+        let id = drafted["id"].as_str().unwrap().to_owned();
+        let (shown, code) = fixture.accepted(&id);
+        assert_eq!(code, 0, "{shown}");
+        id
+    });
+    let ledgers = fs::read_dir(home.join("data/ledger")).unwrap();
+    let path = ledgers.map(|entry| entry.unwrap().path().join("ledger.db")).next().unwrap();
+    let ledger = rusqlite::Connection::open(path).unwrap();
+    // An older copy of the rows; a row whose id is none; one with a damaged and one with another manager.
+    ledger.execute_batch("CREATE TABLE older AS SELECT * FROM safety_session_key").unwrap();
+    let columns = "label, address, owner, chain_id, manager, delegation, signature, created_at, expires_at, max_calls, \
+                   uses, last_used, state, revoked_at, revoked_by, reason, tag";
+    let insert = format!("INSERT INTO safety_session_key (id, {columns}) SELECT 'zz', {columns} FROM older LIMIT 1");
+    ledger.execute(&insert, []).unwrap();
+    let change = |set: &str, id: &str| {
+        ledger.execute(&format!("UPDATE safety_session_key SET {set} WHERE id = ?1"), [id]).unwrap();
+    };
+    change("manager = x'01'", &ids[0]);
+    change("manager = owner", &ids[1]);
+    let other = home.join("data/ledger/devnet-other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("ledger.db"), "not a database, but as long as one would have to be at the very least")
+        .unwrap();
+
+    let (out, err, code) = run(bardo(home).args(["halt", "--level", "revoke"]));
+    assert!(code == 1 && err.contains("devnet-other"), "{out}{err}");
+    assert!(!out.contains("Session keys are revoked for good"), "{out}");
+    for id in ids.iter().map(String::as_str).chain(["zz"]) {
+        let said =
+            format!("session key {id} was revoked: Bardo never signs with it again. Its record fits no signature");
+        assert!(out.contains(&said), "{out}");
+    }
+    let live = || -> i64 {
+        let sql = "SELECT count(*) FROM safety_session_key WHERE state <> 'revoked'";
+        ledger.query_row(sql, [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(live(), 0);
+    // The key files are where Bardo opens none.
+    for id in &ids {
+        assert!(!home.join(format!("data/keys/session-{id}.json")).exists());
+        assert!(home.join(format!("data/keys/revoked/session-{id}.json")).exists());
+    }
+
+    // The rows of the older copy, with the key's own tags, and even its file: the audit log has the revocation.
+    ledger.execute_batch("DELETE FROM safety_session_key; INSERT INTO safety_session_key SELECT * FROM older").unwrap();
+    let (answer, _) = fixture.swap_as(&ids[0], "10");
+    assert_eq!(answer["error"]["code"], "SESSION_KEY_REVOKED", "{answer}");
+    fs::rename(
+        home.join(format!("data/keys/revoked/session-{}.json", ids[0])),
+        home.join(format!("data/keys/session-{}.json", ids[0])),
+    )
+    .unwrap();
+    let (answer, _) = fixture.swap_as(&ids[0], "10");
+    assert_eq!(answer["error"]["code"], "SESSION_KEY_REVOKED", "{answer}");
+    // As a key of its own, it is none.
+    fixture.configure(&format!("account = \"session-{}\"\n", ids[0]));
+    let (out, _, _) = run(bardo(home).args(["doctor", "--rpc", &fixture.given]));
+    assert!(out.contains("is the key file of a session key"), "{out}");
+    fixture.configure("");
+
+    // Both rows are genuine now, so that the owner's call can be named; one at a time, also by a damaged id.
+    fs::remove_dir_all(&other).unwrap();
+    ledger.execute(&insert, []).unwrap();
+    let (out, err, code) = run(bardo(home).args(["keys", "session", "revoke", "zz"]));
+    assert!(code == 0 && out.contains("session key zz was revoked") && live() == 2, "{out}{err}");
+    let (out, err, code) = run(bardo(home).args(["halt", "--level", "revoke"]));
+    assert!(code == 0 && out.contains("Session keys are revoked for good") && live() == 0, "{out}{err}");
+    assert_eq!(out.matches("its delegation stands until").count(), 2, "{out}");
+    assert!(out.contains(&format!("or {OWNER} disables it")), "{out}");
+}
+
+#[test]
+fn guessing_the_password_of_a_session_key_is_slowed_down() {
+    let fixture = Fixture::new();
+    let drafted = fixture.drafted("--calls 1");
+    let (id, signature) = (drafted["id"].as_str().unwrap(), format!("0x{}", "11".repeat(65)));
+    let guess = || {
+        let arguments = format!("keys session accept {id} {signature} --password-fd 3 --rpc {}", fixture.given);
+        with_secrets(fixture.home.path(), &arguments, "not the password", "").1
+    };
+    for _ in 0..3 {
+        let err = guess();
+        assert!(err.contains("the password is wrong"), "{err}");
+    }
+    let err = guess();
+    assert!(err.contains("3 wrong passwords in a row"), "{err}");
+}
+
+#[test]
+fn lifting_a_stop_asks_for_no_password_of_a_session_key_that_signs_nothing_of_value() {
+    let fixture = Fixture::new();
+    fixture.drafted("--calls 1");
+    let (_, err, code) = with_secrets(fixture.home.path(), "keys new main --password-fd 3", PASSWORD, "");
+    assert_eq!(code, 0, "{err}");
+    let (_, err, code) = run(bardo(fixture.home.path()).args(["halt"]));
+    assert_eq!(code, 0, "{err}");
+    let answers = [("Type `resume`", "resume\n"), ("password of the key main", &*format!("{PASSWORD}\r"))];
+    let (shown, code) = fixture.conversation(&["resume"], &answers);
+    assert!(code == 0 && shown.contains("no stop is in force") && !shown.contains("session-"), "{shown}");
 }

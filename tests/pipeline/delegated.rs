@@ -23,7 +23,7 @@ use bardo::base::text::SafeText;
 use bardo::chain::devnet::Chain;
 use bardo::chain::network::KnownContract;
 use bardo::chain::price::PriceChain;
-use bardo::custody::delegated::{CallLimit, DelegationGrant, DelegationLimits};
+use bardo::custody::delegated::{CallLimit, CallShape, DelegationGrant, DelegationLimits, DraftBounds};
 use bardo::custody::session_keys::{self, SessionKeyRecord, SessionKeyState};
 use bardo::custody::{DelegatedAccount, KeyName, Keystore, LedgerId, SecretKey, SessionKeeper, SessionKeyId};
 use bardo::engine::{
@@ -55,11 +55,7 @@ impl Session {
     async fn new() -> Self {
         let world = TestHarness::new(4).await;
         let network = world.client.network().clone();
-        let (usdc, router, permit2) = (
-            world.contract_of(&world.usdc),
-            world.contract(KnownContract::UniversalRouterV210),
-            world.contract(KnownContract::Permit2),
-        );
+        let usdc = world.contract_of(&world.usdc);
         let signer = PrivateKeySigner::random();
         let owner = signer.address();
         let folder = tempfile::tempdir().unwrap();
@@ -77,13 +73,19 @@ impl Session {
         world.send(usdc, OpenMint::mintCall { to: owner, value: U256::from(1_000 * USDC) }).await;
         become_a_delegator(&world, &signer).await;
 
+        // As `draft --swap USDC=200 --calls 12` makes them.
+        let shapes = CallShape::swap(&network.book, usdc).unwrap();
         let limits = DelegationLimits::new(vec![
-            CallLimit::Targets(vec![usdc, permit2, router]),
+            CallLimit::Targets(shapes.iter().map(|shape| shape.target).collect()),
+            CallLimit::Shapes(shapes.to_vec()),
+            CallLimit::Value(U256::ZERO),
             CallLimit::Time { after: 0, before: 4_102_444_800 },
+            CallLimit::Calls(12),
             CallLimit::TokenLoss { token: usdc, owner, amount: U256::from(200 * USDC) },
         ]);
         let (mut delegation, digest) =
-            DelegationGrant::draft(&network, owner, key, &limits.unwrap(), U256::from(7)).unwrap();
+            DelegationGrant::draft(&network, owner, key, (&limits.unwrap(), DraftBounds::Required), U256::from(7))
+                .unwrap();
         delegation.signature = signer.sign_hash_sync(&digest).unwrap().as_bytes().into();
         let grant = DelegationGrant::read(&network, delegation).unwrap();
         assert_eq!(grant.check(&world.client).await, Ok(()));
@@ -138,7 +140,7 @@ async fn record(world: &TestHarness, grant: &DelegationGrant, key: QueueKey) -> 
         delegation: grant.delegation().clone(),
         created_at: 1,
         expires_at: 4_102_444_800,
-        max_calls: None,
+        max_calls: Some(12),
         uses: 0,
         last_used: None,
         state: SessionKeyState::Drafted,
@@ -238,11 +240,15 @@ async fn assert_is_listed(session: &Session, usdc: Address) {
     assert_eq!((&used["hash"], &used["delegate"]), (&json!(hash.to_string()), &json!(session.key.to_string())));
     assert_eq!((&used["in_force"], &used["revoked"], &used["permits"]), (&json!(true), &json!(false), &json!(true)));
     let limits: Vec<_> = used["limits"].as_array().unwrap().iter().map(|limit| limit.as_str().unwrap()).collect();
-    assert_eq!(limits.len(), 3, "{limits:?}");
+    assert_eq!(limits.len(), 6, "{limits:?}");
     assert!(limits[0].starts_with(&format!("calls only USDC ({usdc}), Permit2 (")), "{limits:?}");
-    assert_eq!(limits[1], "works before 4102444800");
+    let permit2 = session.world.contract(KnownContract::Permit2);
+    // The selector that every ERC-20 contract has for `approve`.
+    let approval = format!("makes only the calls 0x095ea7b3 of USDC ({usdc}) with argument 1 = Permit2 ({permit2}); ");
+    assert!(limits[1].starts_with(&approval), "{limits:?}");
+    assert_eq!(limits[3], "works before 2100-01-01 00:00:00Z");
     let loss = format!("takes at most 200000000 raw units of USDC ({usdc}) from {} per call", session.owner);
-    assert_eq!(limits[2], loss);
+    assert_eq!(limits[5], loss);
     let other = asked(json!({"contract": session.key.to_string()})).await;
     assert_eq!(other["permissions"][0]["permits"], false);
     assert_eq!(asked(json!({})).await["permissions"][0]["permits"], Value::Null, "nothing is asked");

@@ -21,6 +21,19 @@ alloy::sol! {
         bytes signature;
     }
 
+    /// Caveats of which all must pass, as one alternative of the wrapper that requires one of several.
+    #[derive(Debug, PartialEq, Eq)]
+    struct CaveatGroup {
+        Caveat[] caveats;
+    }
+
+    /// Alternative that a redeemer selects, with the arguments of its caveats.
+    #[derive(Debug, PartialEq, Eq)]
+    struct SelectedGroup {
+        uint256 groupIndex;
+        bytes[] caveatArgs;
+    }
+
     /// Contract that validates, redeems and disables delegations.
     #[derive(Debug, PartialEq, Eq)]
     interface DelegationManager {

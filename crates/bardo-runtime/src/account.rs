@@ -61,6 +61,8 @@ pub struct SelectedSession {
     pub ledger: String,
     /// State that the row claims.
     pub state: &'static str,
+    /// True if its owner has signed for it, by the signature and by the audit log.
+    pub is_signed: bool,
 }
 
 impl SelectedSession {
@@ -132,10 +134,16 @@ fn session_of(config: &Config) -> Result<Option<SelectedSession>, ToolError> {
     let id: SessionKeyId = id.parse().map_err(|error| not_there(&error))?;
     let folder = DataFolder::of(config);
     let (found, record) = session_keys::find(&folder, id)?;
+    // Its key file is no longer in the keystore.
+    if let SessionKeyState::Revoked(revocation) = &record.state {
+        let (by, reason) = (revocation.by, revocation.reason.clone());
+        return Err(session_keys::refused(SessionRefusal::Revoked { by, reason }));
+    }
     let name = id.key_name().map_err(|error| not_there(&error))?;
     let key = Keystore::at(folder.keys()).entry(&name).map_err(|error| not_there(&error))?;
+    let is_signed = session_keys::is_signed(&found) && key.address == record.address;
     let (owner, chain_id, state) = (record.owner, record.chain_id, record.state.as_str());
-    Ok(Some(SelectedSession { id, key, owner, chain_id, ledger: found.ledger, state }))
+    Ok(Some(SelectedSession { id, key, owner, chain_id, ledger: found.ledger, state, is_signed }))
 }
 
 fn on_devnet(asked: Option<&Setting<String>>) -> Result<Option<SelectedAccount>, ToolError> {
@@ -173,6 +181,10 @@ fn elsewhere(config: &Config) -> Result<Option<SelectedAccount>, ToolError> {
         return Err(not_there(format_args!("{} ({}): {why}", asked.value, asked.origin)));
     }
     let name: KeyName = asked.value.parse().map_err(|error: KeystoreError| not_there(&error))?;
+    // Opened as a key of its own, it would sign without the limits of its delegation, and after its revocation.
+    if let Some(id) = SessionKeyId::of_key(&name) {
+        return Err(not_there(format_args!("{name} is the key file of a session key: select it as session:{id}")));
+    }
     let keystore = Keystore::at(DataFolder::of(config).keys());
     Ok(Some(SelectedAccount::Key(keystore.entry(&name).map_err(|error| not_there(&error))?)))
 }

@@ -1,6 +1,8 @@
 //! Password check before a restriction is loosened, with every failed attempt in the audit log.
 
+use super::account::SelectedAccount;
 use super::data::DataFolder;
+use super::session_keys;
 use bardo_base::clock::Clock;
 use bardo_base::id::GolemId;
 use bardo_base::secret::Password;
@@ -8,25 +10,38 @@ use bardo_safety::audit::{AuditKind, AuditLog, AuditNote};
 use bardo_safety::custody::{KeyName, Reauthentication, ReauthenticationError};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
 
-/// Password check of a data directory.
+/// Password check of a data directory, for commands that concern the whole folder.
 pub fn of(folder: &DataFolder) -> Reauthentication {
-    Reauthentication::new(folder.root(), folder.keys())
+    Reauthentication::new(folder.root(), folder.keys()).without(session_keys::idle(folder))
 }
 
-/// Creates a proof for `wanted` if the passwords are correct. `devnet`: it concerns devnets only. A failed attempt is
-/// recorded in the audit logs `audit_logs`.
+/// Password check of a data directory, in which the selected account acts: a session key proves decisions about its
+/// owner's account, if the owner has signed for it.
+pub fn acting(folder: &DataFolder, selected: Option<&SelectedAccount>) -> Reauthentication {
+    match selected {
+        Some(SelectedAccount::Session(session)) if session.is_signed => {
+            of(folder).acting(session.owner, session.key.name.clone())
+        }
+        Some(SelectedAccount::Session(_) | SelectedAccount::Key(_) | SelectedAccount::Development { .. }) | None => {
+            of(folder)
+        }
+    }
+}
+
+/// Creates a proof for `wanted` if the passwords are correct by `gate`. `devnet`: it concerns devnets only. A failed
+/// attempt is recorded in the audit logs `audit_logs`.
 ///
 /// # Errors
 /// A [`ReauthenticationError`] if no proof could be created.
 pub async fn prove(
-    folder: &DataFolder,
+    gate: Reauthentication,
     audit_logs: &[AuditLog],
     wanted: Authorisation,
     devnet: bool,
     passwords: Vec<(KeyName, Password)>,
     clock: &dyn Clock,
 ) -> Result<OperatorProof, ReauthenticationError> {
-    let (gate, now, authorises) = (of(folder), clock.now_millis(), wanted.as_str());
+    let (now, authorises) = (clock.now_millis(), wanted.as_str());
     let checking = tokio::task::spawn_blocking(move || gate.prove(wanted, devnet, &passwords, now));
     let proved = checking.await.map_err(|_| ReauthenticationError::Interrupted)?;
     if let Some(why) = proved.as_ref().err().and_then(ReauthenticationError::attempt) {

@@ -13,19 +13,23 @@ use alloy::sol_types::SolCall as _;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 
-use super::data::{ALL_MIGRATIONS, DataFolder, Ledger};
+use super::data::{ALL_MIGRATIONS, DataFolder, Ledger, binding};
+use super::reauthentication;
 use bardo_abi::delegation::{Delegation, DelegationManager};
-use bardo_base::clock::Clock;
+use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::GolemId;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_safety::audit::{self, AuditKind, LogAnchor, LogEntry};
-use bardo_safety::custody::delegated::{CallLimit, DelegationGrant, DelegationLimits, DelegationNotReady};
-use bardo_safety::custody::session_keys::{
-    self, RevokedBy, SessionKeyError, SessionKeyRecord, SessionKeyRevocation, SessionKeyState, StoredSessionKey,
+use bardo_safety::custody::delegated::{
+    CallLimit, DelegationGrant, DelegationLimits, DelegationNotReady, DraftBounds, GrantError, LimitsError,
 };
-use bardo_safety::custody::{Keystore, LocalAccount, SecretKey, SessionKeyId, SessionRefusal};
+use bardo_safety::custody::session_keys::{
+    self, EndedSessionKey, RevokedBy, SessionKeyError, SessionKeyRecord, SessionKeyRevocation, SessionKeyState,
+    StoredSessionKey,
+};
+use bardo_safety::custody::{KeyName, Keystore, LocalAccount, SecretKey, SessionKeyId, SessionRefusal};
 use bardo_safety::queue_key::QueueKey;
 use bardo_sandbox::keys::{self, DevnetAccount, KeyError};
 use bardo_store::{Store, StoreConfig, StoreError};
@@ -59,6 +63,8 @@ pub struct SessionKeyRequest {
     pub owner: Address,
     /// Limits, with targets and an end.
     pub limits: DelegationLimits,
+    /// Whether the limits must bound what a stolen key could take.
+    pub bounds: DraftBounds,
     /// Label for people.
     pub label: SafeText,
 }
@@ -66,11 +72,53 @@ pub struct SessionKeyRequest {
 /// Session key that a revocation ended.
 #[derive(Debug, Clone)]
 pub struct RevokedSessionKey {
-    /// Id of the key.
-    pub id: SessionKeyId,
-    /// Call with which the owner disables the delegation on chain; `None` if the owner never signed one, or if the row
-    /// was damaged.
-    pub owners_call: Option<OwnersCall>,
+    /// Id of the key as stored, which may be damaged.
+    pub id: SafeText,
+    /// What is known of its delegation.
+    pub delegation: RevokedDelegation,
+}
+
+/// What is known of the delegation of a revoked session key without asking the chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RevokedDelegation {
+    /// No signature of its owner was accepted here.
+    NotAccepted,
+    /// Its owner has signed it, so that it stands on chain until it expires or the owner disables it with this call.
+    Signed(OwnersCall),
+    /// The record fits no signature of its owner: the delegation may stand on chain.
+    Unknown,
+}
+
+impl RevokedDelegation {
+    /// What the row before its revocation proves. Every field of the owner's call is covered by the owner's signature.
+    fn of(connection: &Connection, ended: &EndedSessionKey) -> Self {
+        let Ok(accepted) = session_keys::acceptance_of(connection, &ended.id) else { return Self::Unknown };
+        let Ok(row) = &ended.before else { return Self::Unknown };
+        match &row.claims().state {
+            SessionKeyState::Drafted if accepted.is_none() => Self::NotAccepted,
+            SessionKeyState::Granted if row.is_signed_by_its_owner(accepted) => {
+                Self::Signed(OwnersCall::of(row.claims()))
+            }
+            SessionKeyState::Drafted | SessionKeyState::Granted | SessionKeyState::Revoked(_) => Self::Unknown,
+        }
+    }
+
+    fn as_str(&self) -> &'static str {
+        match self {
+            Self::NotAccepted => "none was accepted",
+            Self::Signed(_) => "stands until its owner disables it",
+            Self::Unknown => "unknown: it may stand until its owner disables it",
+        }
+    }
+}
+
+/// Result of a revocation in all ledgers: what was revoked, and what could not be.
+#[derive(Debug, Clone, Default)]
+pub struct RevocationReport {
+    /// Session keys that were revoked.
+    pub revoked: Vec<RevokedSessionKey>,
+    /// Reasons for which a ledger or a key file was left out.
+    pub failures: Vec<ToolError>,
 }
 
 /// Call of the owner's own account that disables a delegation on chain.
@@ -98,14 +146,18 @@ impl OwnersCall {
 /// Returns every session key of the data folder.
 ///
 /// # Errors
-/// `STORE_UNAVAILABLE` if a ledger cannot be read.
+/// `STORE_UNAVAILABLE` if the ledgers cannot be listed.
 pub fn list(folder: &DataFolder) -> Result<Vec<FoundSessionKey>, ToolError> {
     let mut found = Vec::new();
     for database in folder.ledgers()? {
-        let Some(connection) = opened(&database)? else { continue };
-        for row in session_keys::all(&connection).map_err(stored)? {
-            found.push(FoundSessionKey { ledger: ledger_name(&database), database: database.clone(), row });
-        }
+        let rows = match opened(&database) {
+            Ok(Some(connection)) => session_keys::all(&connection),
+            Ok(None) => continue,
+            Err(error) => Err(SessionKeyError::Store(StoreError::Query(error.message().to_owned()))),
+        };
+        let named = |row| FoundSessionKey { ledger: ledger_name(&database), database: database.clone(), row };
+        // A ledger that cannot be read is listed with its error.
+        found.extend(rows.unwrap_or_else(|error| vec![Err(error)]).into_iter().map(named));
     }
     Ok(found)
 }
@@ -116,14 +168,30 @@ pub fn list(folder: &DataFolder) -> Result<Vec<FoundSessionKey>, ToolError> {
 /// `WALLET_NOT_CONFIGURED` if no ledger has it, `SESSION_KEY_UNVERIFIED` if its row is damaged, `STORE_UNAVAILABLE` if a
 /// ledger cannot be read.
 pub fn find(folder: &DataFolder, id: SessionKeyId) -> Result<(FoundSessionKey, SessionKeyRecord), ToolError> {
+    let mut failed = None;
     for database in folder.ledgers()? {
-        let Some(connection) = opened(&database)? else { continue };
+        let connection = match opened(&database) {
+            Ok(Some(connection)) => connection,
+            Ok(None) => continue,
+            // Another ledger may have it.
+            Err(error) => {
+                failed = Some(error);
+                continue;
+            }
+        };
         if let Some(row) = session_keys::find(&connection, id).map_err(stored)? {
             let record = row.claims().clone();
             return Ok((FoundSessionKey { ledger: ledger_name(&database), database, row: Ok(row) }, record));
         }
     }
-    Err(unknown(id))
+    Err(failed.unwrap_or_else(|| unknown(&id)))
+}
+
+/// Returns true if the owner of a session key has signed for it, by the signature in its row and by the audit log.
+pub(super) fn is_signed(found: &FoundSessionKey) -> bool {
+    let (Ok(row), Ok(Some(connection))) = (&found.row, opened(&found.database)) else { return false };
+    let accepted = session_keys::acceptance_of(&connection, &row.claims().id.to_string());
+    row.claims().state == SessionKeyState::Granted && row.is_signed_by_its_owner(accepted.ok().flatten())
 }
 
 /// Creates a session key with its encrypted key file, and its drafted record in the ledger. It can sign nothing until
@@ -131,7 +199,8 @@ pub fn find(folder: &DataFolder, id: SessionKeyId) -> Result<(FoundSessionKey, S
 ///
 /// # Errors
 /// `WALLET_NOT_CONFIGURED` if the key file cannot be created, `CHAIN_UNSUPPORTED` if the chain lacks the delegation
-/// framework, `STORE_UNAVAILABLE` if the record cannot be written.
+/// framework, `VALIDATION_FAILED` if the limits would let the key escape or do not bound what it could take, and
+/// `STORE_UNAVAILABLE` if the record cannot be written.
 pub async fn draft(
     folder: &DataFolder,
     (network, ledger): (&Network, &Ledger),
@@ -143,12 +212,14 @@ pub async fn draft(
     let manager = network.book.contract(KnownContract::DelegationManager).ok_or_else(|| {
         ToolError::new(ErrorCode::ChainUnsupported, format_args!("{network} has no delegation framework"))
     })?;
+    // A draft that is refused leaves no key file.
+    DelegationGrant::draft(network, request.owner, Address::ZERO, (&request.limits, request.bounds), id.salt())
+        .map_err(not_drafted)?;
     let created = create_key(folder, id, password, ledger).await?;
     let key = created.queue_key_of(ledger.id(), request.owner).ok_or_else(|| custody("the key file is locked"))?;
-    let salt = U256::from_str_radix(&id.to_string(), 16).map_err(custody)?;
-    let (delegation, _) =
-        DelegationGrant::draft(network, request.owner, created_address(&created), &request.limits, salt)
-            .map_err(|error| ToolError::new(ErrorCode::ChainUnsupported, error))?;
+    let limits = (&request.limits, request.bounds);
+    let (delegation, _) = DelegationGrant::draft(network, request.owner, created_address(&created), limits, id.salt())
+        .map_err(not_drafted)?;
     let (mut expires_at, mut max_calls) = (0, None);
     for limit in request.limits.all() {
         match limit {
@@ -156,6 +227,7 @@ pub async fn draft(
             CallLimit::Calls(most) => max_calls = Some(*most),
             CallLimit::Targets(_)
             | CallLimit::Methods(_)
+            | CallLimit::Shapes(_)
             | CallLimit::Value(_)
             | CallLimit::TokenLoss { .. }
             | CallLimit::PolicyCage => {}
@@ -196,7 +268,7 @@ pub async fn accept(
     clock: Arc<dyn Clock>,
 ) -> Result<SessionKeyRecord, ToolError> {
     let found = ledger.store.read(|connection| session_keys::find(connection, id)).map_err(stored)?;
-    let found = found.ok_or_else(|| unknown(id))?;
+    let found = found.ok_or_else(|| unknown(&id))?;
     let claims = found.claims();
     if claims.chain_id != network.chain_id {
         let why = format_args!("session key {id} is for chain {}, not for {network}", claims.chain_id);
@@ -222,87 +294,166 @@ pub async fn accept(
     written.await.map_err(stored)
 }
 
-/// Revokes session keys for good, in every ledger of the data folder: those of `ids`, or all that are not revoked. Each
-/// is in the audit log. The delegation on chain stays valid until its owner disables it.
+/// Revokes session keys for good, in every ledger of the data folder: those with the stored ids `ids`, or all. Each is in
+/// the audit log, and its key file moves out of the keystore. The delegation on chain stays valid until its owner
+/// disables it. A ledger that cannot be read or written does not keep the others from it.
 ///
 /// # Errors
-/// `WALLET_NOT_CONFIGURED` for an id that no ledger has, before anything is revoked; `STORE_UNAVAILABLE` if a ledger
-/// cannot be written.
+/// `WALLET_NOT_CONFIGURED` for an id that no ledger has, if all could be read and before anything is revoked, and
+/// `STORE_UNAVAILABLE` if the ledgers cannot be listed.
 pub async fn revoke(
     folder: &DataFolder,
-    ids: Option<&[SessionKeyId]>,
+    ids: Option<&[String]>,
     (by, reason): (RevokedBy, &SafeText),
     clock: &dyn Clock,
-) -> Result<Vec<RevokedSessionKey>, ToolError> {
-    let mut here = Vec::new();
+) -> Result<RevocationReport, ToolError> {
+    let mut report = RevocationReport::default();
+    let mut here: Vec<(PathBuf, Option<Vec<String>>)> = Vec::new();
     for database in folder.ledgers()? {
-        let Some(connection) = opened(&database)? else { continue };
-        let live = session_keys::live(&connection).map_err(stored)?;
-        let known: Vec<SessionKeyId> = match ids {
-            None => live,
-            Some(ids) => ids.iter().copied().filter(|id| is_listed(&connection, *id)).collect(),
-        };
-        if !known.is_empty() {
-            here.push((database, known));
+        match concerned(&database, ids) {
+            Ok(Some(known)) => here.push((database, known)),
+            Ok(None) => {}
+            Err(error) => report.failures.push(error),
         }
     }
     for id in ids.unwrap_or_default() {
-        if !here.iter().any(|(_, known)| known.contains(id)) {
-            return Err(unknown(*id));
+        if here.iter().any(|(_, known)| known.as_ref().is_some_and(|known| known.contains(id))) {
+            continue;
         }
+        let error = unknown(&SafeText::clean(id, 40));
+        if report.failures.is_empty() {
+            return Err(error);
+        }
+        report.failures.push(error);
     }
-    let mut revoked = Vec::new();
     for (database, known) in here {
+        let path = database.clone();
         let opening = tokio::task::spawn_blocking(move || {
-            let store = Store::open(StoreConfig::at(database), ALL_MIGRATIONS)?;
+            let store = Store::open(StoreConfig::at(path), ALL_MIGRATIONS)?;
             LogAnchor::begin(&store);
             Ok::<_, StoreError>(store)
         });
-        let store = opening.await.map_err(|_| StoreError::Interrupted).and_then(|opened| opened);
-        let store = store.map_err(|error| stored(error.into()))?;
-        revoked.extend(revoke_in(&store, Some(known), (by, reason), &GolemId::operator(), clock.now_millis()).await?);
+        let store = match opening.await.map_err(|_| StoreError::Interrupted).and_then(|opened| opened) {
+            Ok(store) => store,
+            Err(error) => {
+                report.failures.push(in_ledger(&database, stored(error.into())));
+                continue;
+            }
+        };
+        match revoke_in(&store, known, (by, reason), &GolemId::operator(), clock.now_millis()).await {
+            Ok(revoked) => report.revoked.extend(revoked),
+            Err(error) => report.failures.push(in_ledger(&database, error)),
+        }
     }
-    Ok(revoked)
+    report.failures.extend(retire(folder));
+    Ok(report)
 }
 
-/// Revokes session keys in one open ledger: those of `ids`, or all that are not revoked.
+/// Returns the ids of `ids` that a ledger has, or `None` in their place for all; `None` if it has nothing to revoke.
+fn concerned(database: &Path, ids: Option<&[String]>) -> Result<Option<Option<Vec<String>>>, ToolError> {
+    let Some(connection) = opened(database)? else { return Ok(None) };
+    let failed = |error| in_ledger(database, stored(error));
+    let Some(ids) = ids else {
+        return Ok(session_keys::has_live(&connection).map_err(failed)?.then_some(None));
+    };
+    let mut known = Vec::new();
+    for id in ids {
+        if session_keys::exists(&connection, id).map_err(failed)? {
+            known.push(id.clone());
+        }
+    }
+    Ok((!known.is_empty()).then_some(Some(known)))
+}
+
+/// Revokes session keys in one open ledger: those with the stored ids `ids`, or all.
 ///
 /// # Errors
-/// `STORE_UNAVAILABLE` if the ledger cannot be written; then nothing is revoked.
+/// `STORE_UNAVAILABLE` if the ledger cannot be written; then nothing is revoked in it.
 pub async fn revoke_in(
     store: &Store,
-    ids: Option<Vec<SessionKeyId>>,
+    ids: Option<Vec<String>>,
     (by, reason): (RevokedBy, &SafeText),
     golem_id: &GolemId,
     now: u64,
 ) -> Result<Vec<RevokedSessionKey>, ToolError> {
     let (revocation, golem_id) = (SessionKeyRevocation { at: now, by, reason: reason.clone() }, golem_id.clone());
     let written = store.write(move |transaction| {
-        let ids = match ids {
-            Some(ids) => ids,
-            None => session_keys::live(transaction)?,
-        };
-        let mut revoked = Vec::new();
-        for id in ids {
-            // A damaged row is revoked too.
-            let before = session_keys::find(transaction, id).ok().flatten();
-            if !session_keys::revoke(transaction, id, &revocation)? {
-                continue;
+        let mut ended = Vec::new();
+        match ids {
+            None => ended = session_keys::revoke(transaction, None, &revocation)?,
+            Some(ids) => {
+                for id in ids {
+                    ended.extend(session_keys::revoke(transaction, Some(&id), &revocation)?);
+                }
             }
-            let granted = before.filter(|row| row.claims().state == SessionKeyState::Granted);
-            let owners_call = granted.map(|row| OwnersCall::of(row.claims()));
+        }
+        let (mut revoked, mut head) = (Vec::new(), None);
+        for key in ended {
+            let delegation = RevokedDelegation::of(transaction, &key);
             let body = json!({
-                "session_key": id.to_string(), "by": revocation.by.as_str(), "reason": revocation.reason,
-                "delegation": if owners_call.is_some() { "stands until its owner disables it" } else { "none" },
+                "session_key": key.id, "by": revocation.by.as_str(), "reason": revocation.reason,
+                "delegation": delegation.as_str(),
             });
             let entry = LogEntry { kind: AuditKind::KeysRevoked, call_id: None, golem_id: &golem_id, body: &body };
-            audit::append(transaction, now, &entry)
-                .map_err(|error| SessionKeyError::Store(StoreError::Query(error.to_string())))?;
-            revoked.push(RevokedSessionKey { id, owners_call });
+            let appended = audit::append(transaction, now, &entry);
+            head = Some(appended.map_err(|error| SessionKeyError::Store(StoreError::Query(error.to_string())))?);
+            revoked.push(RevokedSessionKey { id: SafeText::clean(&key.id, 40), delegation });
         }
-        Ok::<_, SessionKeyError>(revoked)
+        Ok::<_, SessionKeyError>((revoked, head))
     });
-    written.await.map_err(stored)
+    let (revoked, head) = written.await.map_err(stored)?;
+    // Without the anchor, whoever puts back an older copy of the ledger would bring the keys back.
+    if let Some(head) = head
+        && let Err(error) = LogAnchor::beside(store.path()).advance(head)
+    {
+        tracing::warn!("{error}");
+    }
+    Ok(revoked)
+}
+
+/// Moves the key files of revoked session keys out of the keystore, and returns what failed. They are not deleted, since
+/// a session key may hold native tokens for gas.
+pub fn retire(folder: &DataFolder) -> Vec<ToolError> {
+    let (keystore, mut failures) = (Keystore::at(folder.keys()), Vec::new());
+    let Ok(ledgers) = folder.ledgers() else { return failures };
+    for database in ledgers {
+        // What cannot be read is not revoked, which the caller has reported.
+        let Ok(Some(connection)) = opened(&database) else { continue };
+        for row in session_keys::all(&connection).unwrap_or_default().into_iter().flatten() {
+            let revoked = matches!(row.claims().state, SessionKeyState::Revoked(_));
+            let Ok(name) = row.claims().id.key_name() else { continue };
+            if revoked && let Err(error) = keystore.retire(&name) {
+                failures.push(custody(error));
+            }
+        }
+    }
+    failures
+}
+
+/// Returns the key files of session keys that can sign nothing on real networks: those that were never accepted there,
+/// and revoked ones. The audit log decides, whose end is anchored outside of the database.
+pub(super) fn idle(folder: &DataFolder) -> Vec<KeyName> {
+    let listed = Keystore::at(folder.keys()).list().unwrap_or_default();
+    let Ok(ledgers) = folder.ledgers() else { return Vec::new() };
+    let real = ledgers.into_iter().find(|database| ledger_name(database) == binding::REAL);
+    let connection = match real.as_deref().map(opened) {
+        None => None,
+        Some(Ok(connection)) => connection,
+        // Whatever cannot be read counts.
+        Some(Err(_)) => return Vec::new(),
+    };
+    if let (Some(connection), Some(database)) = (&connection, &real)
+        && session_keys::check_anchor(connection, database).is_err()
+    {
+        return Vec::new();
+    }
+    let is_idle = |name: &KeyName| {
+        let Some(id) = SessionKeyId::of_key(name).map(|id| id.to_string()) else { return false };
+        let Some(connection) = &connection else { return true };
+        let never = matches!(session_keys::acceptance_of(connection, &id), Ok(None));
+        never || matches!(session_keys::revocation_of(connection, &id), Ok(Some(_)))
+    };
+    listed.into_iter().map(|key| key.name).filter(is_idle).collect()
 }
 
 /// Reason for which the devnet's owner could not be prepared.
@@ -322,7 +473,7 @@ pub enum DevnetOwnerError {
     Provider(#[from] ProviderError),
     /// The delegation framework is missing, or the account is not ready.
     #[error(transparent)]
-    Grant(#[from] bardo_safety::custody::delegated::GrantError),
+    Grant(#[from] GrantError),
     /// A transaction was not included.
     #[error("the devnet did not include {0}")]
     NotIncluded(&'static str),
@@ -363,8 +514,7 @@ impl DevnetOwner {
         let (network, owner, provider) = (client.network(), self.0.address(), client.provider());
         let chain_id = network.chain_id;
         let implementation = network.book.contract(KnownContract::Eip7702Delegator);
-        let implementation = implementation
-            .ok_or_else(|| bardo_safety::custody::delegated::GrantError::NoFramework(network.to_string()))?;
+        let implementation = implementation.ok_or_else(|| GrantError::NoFramework(network.to_string()))?;
         let fees = provider.estimate_eip1559_fees().await.map_err(ProviderError::from)?;
         let code = provider.get_code_at(owner).await.map_err(ProviderError::from)?;
         if code.get(3..) != Some(implementation.as_slice()) {
@@ -451,9 +601,10 @@ async fn open_key(
     password: Password,
     ledger: &Ledger,
 ) -> Result<LocalAccount, ToolError> {
-    let keystore = Keystore::at(folder.keys());
+    let (keystore, gate, now) = (Keystore::at(folder.keys()), reauthentication::of(folder), SystemClock.now_millis());
     let (name, ledger) = (id.key_name().map_err(custody)?, ledger.id().parse().map_err(custody)?);
-    let opening = tokio::task::spawn_blocking(move || keystore.open(&name, &password, &ledger));
+    // Password attempts count towards the same limit as others.
+    let opening = tokio::task::spawn_blocking(move || gate.counted(now, || keystore.open(&name, &password, &ledger)));
     opening.await.map_err(|_| custody("cannot open the key file"))?.map_err(custody)
 }
 
@@ -481,17 +632,28 @@ fn opened(database: &Path) -> Result<Option<Connection>, ToolError> {
     read().map_err(unread)
 }
 
-fn is_listed(connection: &Connection, id: SessionKeyId) -> bool {
-    // A damaged row is listed too, so that it can be revoked.
-    !matches!(session_keys::find(connection, id), Ok(None))
-}
-
 fn ledger_name(database: &Path) -> String {
     let folder = database.parent().and_then(Path::file_name);
     folder.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-fn unknown(id: SessionKeyId) -> ToolError {
+fn in_ledger(database: &Path, error: ToolError) -> ToolError {
+    ToolError::new(error.code(), format_args!("{}: {}", database.display(), error.message()))
+}
+
+fn not_drafted(error: GrantError) -> ToolError {
+    let code = match &error {
+        GrantError::Limits(LimitsError::Escape { .. } | LimitsError::Unbounded(_)) => ErrorCode::ValidationFailed,
+        GrantError::NoFramework(_)
+        | GrantError::OtherSession { .. }
+        | GrantError::Shape(_)
+        | GrantError::Limits(_)
+        | GrantError::Signature(_) => ErrorCode::ChainUnsupported,
+    };
+    ToolError::new(code, error)
+}
+
+fn unknown(id: &dyn std::fmt::Display) -> ToolError {
     ToolError::new(ErrorCode::WalletNotConfigured, format_args!("no ledger of this data folder has session key {id}"))
         .suggest("`bardo keys session list` lists the session keys.")
 }

@@ -67,6 +67,7 @@ pub(super) async fn boot(
     }
     let (phase, phase_now) = watch::channel(Phase::Thriving);
     let acting = act(config, options, (&opened, &ledger), &rules, &fabric, &clock, &phase_now).await?;
+    let selected = account::pick(config, &opened.world)?;
     if let (false, Some(account)) = (options.watch, opened.world.account) {
         // A process that was killed during a sale has left its plan, which permits parts that nothing else would.
         rules.end_orphaned_liquidations(account, clock.now_millis()).await?;
@@ -107,6 +108,7 @@ pub(super) async fn boot(
     send_news(&news, SessionNews::Market(MarketUpdate::Started(network.clone()))).await;
     let sources = SessionSources {
         folder,
+        selected,
         books,
         golem: executor(&golem_id, &reach, &golems),
         operator: executor(&GolemId::operator(), &catalog, &acting),

@@ -27,6 +27,7 @@ use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_safety::approval::ApprovalQueue;
 use bardo_safety::audit::AuditLog;
+use bardo_safety::custody::Reauthentication;
 use bardo_safety::ledger::{self, LedgerError};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
 use bardo_safety::second_approval::{SecondError, SecondSignature};
@@ -381,7 +382,7 @@ impl SessionState {
     }
 
     /// Data directory of this session.
-    fn data_folder(&self) -> DataFolder {
+    pub(super) fn data_folder(&self) -> DataFolder {
         DataFolder::at(self.control.stop_watch.file.path().parent().unwrap_or(std::path::Path::new("")))
     }
 
@@ -394,9 +395,14 @@ impl SessionState {
         self.sources.ledger.kind == LedgerKind::Devnet
     }
 
+    /// Password check, in which the session's own account acts.
+    fn gate(&self) -> Reauthentication {
+        reauthentication::acting(&self.data_folder(), self.sources.selected.as_ref())
+    }
+
     /// True if this authorisation needs a password, or if that cannot be determined.
     pub(super) fn needs_password(&self, wanted: &Authorisation) -> bool {
-        let keys = reauthentication::of(&self.data_folder()).keys_for(wanted, self.on_devnet());
+        let keys = self.gate().keys_for(wanted, self.on_devnet());
         keys.map_or(true, |keys| !keys.is_empty())
     }
 
@@ -422,14 +428,14 @@ impl SessionState {
         wanted: Authorisation,
         password: Option<Password>,
     ) -> Result<OperatorProof, CommandError> {
-        let folder = self.data_folder();
-        let keys = reauthentication::of(&folder).keys_for(&wanted, self.on_devnet());
+        let gate = self.gate();
+        let keys = gate.keys_for(&wanted, self.on_devnet());
         let keys = keys?.into_iter().map(|key| key.name);
         let passwords = password.map(|password| keys.map(|name| (name, password.clone())).collect());
         let audit_logs = [AuditLog::new(self.sources.ledger.store.clone(), self.sources.clock.clone())];
         let passwords = passwords.unwrap_or_default();
         let proving =
-            reauthentication::prove(&folder, &audit_logs, wanted, self.on_devnet(), passwords, &*self.sources.clock);
+            reauthentication::prove(gate, &audit_logs, wanted, self.on_devnet(), passwords, &*self.sources.clock);
         Ok(proving.await?)
     }
 

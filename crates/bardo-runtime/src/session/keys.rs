@@ -50,11 +50,15 @@ impl SessionState {
         let audit_log = AuditLog::new(self.sources.ledger.store.clone(), self.sources.clock.clone());
         let (store, reason) = (self.sources.ledger.store.clone(), stop.reason.clone());
         let (golem_id, now) = (self.golem_id.clone(), self.sources.clock.now_millis());
+        let folder = self.data_folder();
         self.record_to_the_end(async move {
             // The stop stands even if a row cannot be written; no key signs while it does.
             let by = (RevokedBy::Stop, &reason);
             if let Err(error) = session_keys::revoke_in(&store, None, by, &golem_id, now).await {
                 tracing::error!(%error, "cannot revoke the session keys: `bardo keys session revoke --all` does");
+            }
+            for error in session_keys::retire(&folder) {
+                tracing::warn!(%error, "a revoked session key's file stays in the keystore");
             }
             audit_log.record(note).await
         });

@@ -16,6 +16,7 @@ use super::offers::WaitingOffers;
 use super::prompts::SessionPrompts;
 use super::stats::SessionStats;
 use super::{SessionOptions, StopWatch, send_news};
+use crate::account::SelectedAccount;
 use crate::accounting::BookKeeper;
 use crate::actor::{Actor, ActorContext, ActorScript};
 use crate::data::{DataFolder, Ledger};
@@ -92,6 +93,8 @@ pub(super) struct SessionSources {
     pub paper: Option<PaperMode>,
     /// Data directory with the keys and labels.
     pub folder: DataFolder,
+    /// Account that acts, whose key proves decisions about it.
+    pub selected: Option<SelectedAccount>,
     /// Keeper of the account's books; `None` without an account, and in a read-only session.
     pub books: Option<BookKeeper>,
     pub queue: Option<ApprovalQueue>,

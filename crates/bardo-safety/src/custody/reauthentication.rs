@@ -2,7 +2,7 @@
 //!
 //! A command that concerns a whole data folder, such as lifting a stop, requires the password of every key file in it.
 //! Otherwise anyone could add a key of their own and use its password. A command that concerns one account requires the
-//! password of that account. Without key files, or if only devnets are concerned, no password is required. A proof is
+//! password of that account, or of the session key that acts for it. Without key files, or if only devnets are concerned, no password is required. A proof is
 //! created all the same, so that there is a single code path.
 //!
 //! A file in the data folder limits guessing across processes: one check at a time, and a pause after each wrong
@@ -88,12 +88,30 @@ struct FailedAttempts {
 pub struct Reauthentication {
     folder: PathBuf,
     keystore: Keystore,
+    /// Owner and key file of the session key that acts.
+    acting: Option<(Address, KeyName)>,
+    /// Key files of which a command for the whole folder needs no password.
+    idle: Vec<KeyName>,
 }
 
 impl Reauthentication {
     /// Creates the password check of the data folder `folder`, with the key files in `keys`.
     pub fn new(folder: &Path, keys: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.to_owned(), keystore: Keystore::at(keys) }
+        Self { folder: folder.to_owned(), keystore: Keystore::at(keys), acting: None, idle: Vec::new() }
+    }
+
+    /// Lets the session key `name` prove decisions about the account of its owner, which it acts for and which has no key
+    /// file of its own here. The caller has checked that the owner has signed for this session key.
+    #[must_use]
+    pub fn acting(self, owner: Address, name: KeyName) -> Self {
+        Self { acting: Some((owner, name)), ..self }
+    }
+
+    /// Leaves out the key files `names`, which sign nothing, when a command concerns the whole folder. If no other is
+    /// left, all of them count.
+    #[must_use]
+    pub fn without(self, names: Vec<KeyName>) -> Self {
+        Self { idle: names, ..self }
     }
 
     /// Returns the keys whose passwords `wanted` requires, in the order of the listing; empty if it requires none.
@@ -107,11 +125,19 @@ impl Reauthentication {
         }
         let all = self.keystore.list()?.into_iter().map(|listed| listed.entry).collect::<Result<Vec<_>, _>>()?;
         match wanted.account() {
-            None => Ok(all),
-            Some(account) => match all.into_iter().find(|entry| entry.address == account) {
-                Some(entry) => Ok(vec![entry]),
-                None => Err(ReauthenticationError::NoKeyOf { account }),
-            },
+            None => {
+                let count = |entry: &&KeyEntry| !self.idle.contains(&entry.name);
+                let counting: Vec<KeyEntry> = all.iter().filter(count).cloned().collect();
+                // Otherwise a changed row would make the command need no password at all.
+                Ok(if counting.is_empty() { all } else { counting })
+            }
+            Some(account) => {
+                // The account's own key decides wherever it is here: a session key must not stand in for it.
+                let own = all.iter().find(|entry| entry.address == account);
+                let acting = self.acting.as_ref().filter(|(owner, _)| *owner == account).map(|(_, name)| name);
+                let entry = own.or_else(|| all.iter().find(|entry| Some(&entry.name) == acting));
+                entry.map(|entry| vec![entry.clone()]).ok_or(ReauthenticationError::NoKeyOf { account })
+            }
         }
     }
 
@@ -146,7 +172,8 @@ impl Reauthentication {
                 if account != key.address {
                     return Err(KeystoreError::Password { path: key.path.clone() });
                 }
-                accounts.push(account);
+                // A session key proves what its owner's account does.
+                accounts.push(wanted.account().unwrap_or(account));
             }
             Ok(accounts)
         })?;
@@ -248,6 +275,56 @@ impl FailedAttempts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::custody::secret::SecretKey;
+    use crate::custody::signing::SigningKey;
+    use bardo_base::id::PermitId;
+
+    const PASSWORD: &str = "battery staple";
+
+    fn key(folder: &Path, name: &str, secret: &SecretKey) -> KeyEntry {
+        let (name, password) = (name.parse().unwrap(), Password::new(PASSWORD.to_owned()));
+        Keystore::at(folder.join("keys")).create(&name, secret, &password, &"real-1".parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_session_key_proves_what_its_owners_account_does_unless_the_owners_key_is_here() {
+        let folder = tempfile::tempdir().unwrap();
+        let (folder, owners) = (folder.path(), SecretKey::generate().unwrap());
+        let owner = SigningKey::new(&owners).unwrap().address();
+        let session = key(folder, "session-1", &SecretKey::generate().unwrap());
+        let gate = Reauthentication::new(folder, folder.join("keys"));
+        let wanted = Authorisation::Approve { permit_id: PermitId::random(), account: owner };
+        let refused = gate.keys_for(&wanted, false).unwrap_err();
+        assert!(matches!(refused, ReauthenticationError::NoKeyOf { .. }), "{refused}");
+        let gate = gate.acting(owner, session.name.clone());
+        assert_eq!(gate.keys_for(&wanted, false).unwrap(), [session.clone()]);
+        // For another account it proves nothing.
+        let other = Authorisation::LeavePaper { account: Address::repeat_byte(1) };
+        let refused = gate.keys_for(&other, false).unwrap_err();
+        assert!(matches!(refused, ReauthenticationError::NoKeyOf { .. }), "{refused}");
+        let passwords = [(session.name.clone(), Password::new(PASSWORD.to_owned()))];
+        let proof = gate.prove(wanted.clone(), false, &passwords, 1_000).unwrap();
+        assert_eq!(proof.redeem(&wanted, 1_000), Ok(ProofBasis::Passwords(vec![owner])));
+        let wrong = [(session.name, Password::new("another one".to_owned()))];
+        assert!(gate.prove(wanted.clone(), false, &wrong, 1_000).is_err());
+        // The owner's key decides as soon as it is here.
+        let own = key(folder, "own", &owners);
+        assert_eq!(gate.keys_for(&wanted, false).unwrap(), [own]);
+    }
+
+    #[test]
+    fn keys_that_sign_nothing_are_not_asked_for_unless_there_is_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let idle = key(folder, "session-1", &SecretKey::generate().unwrap());
+        let gate = Reauthentication::new(folder, folder.join("keys")).without(vec![idle.name.clone()]);
+        assert_eq!(gate.keys_for(&Authorisation::ResetBreaker, false).unwrap(), [idle.clone()]);
+        let own = key(folder, "own", &SecretKey::generate().unwrap());
+        assert_eq!(gate.keys_for(&Authorisation::ResetBreaker, false).unwrap(), [own]);
+        // A decision about one account is of its key alone.
+        let wanted = Authorisation::LeavePaper { account: idle.address };
+        assert_eq!(gate.keys_for(&wanted, false).unwrap(), [idle]);
+    }
 
     #[test]
     fn each_wrong_password_beyond_the_first_two_doubles_the_pause() {

@@ -223,6 +223,11 @@ impl Asked {
         Some(limits.iter().all(|limit| match limit {
             CallLimit::Targets(targets) => self.contract.is_none_or(|asked| targets.contains(&asked)),
             CallLimit::Methods(methods) => self.method.is_none_or(|asked| methods.contains(&asked)),
+            // With some arguments; which ones is not asked.
+            CallLimit::Shapes(shapes) => shapes.iter().any(|shape| {
+                self.contract.is_none_or(|asked| shape.target == asked)
+                    && self.method.is_none_or(|asked| shape.method == asked)
+            }),
             CallLimit::Value(_)
             | CallLimit::Time { .. }
             | CallLimit::Calls(_)
@@ -375,6 +380,7 @@ fn described(
         CallLimit::Time { after, before } => Some((*after, if *before == 0 { u64::MAX } else { *before })),
         CallLimit::Targets(_)
         | CallLimit::Methods(_)
+        | CallLimit::Shapes(_)
         | CallLimit::Value(_)
         | CallLimit::Calls(_)
         | CallLimit::TokenLoss { .. }
@@ -393,6 +399,11 @@ fn described(
     }
 }
 
+/// Time in seconds since the Unix epoch, as a date in UTC.
+fn date(seconds: u64) -> String {
+    bardo_base::format::utc(seconds.saturating_mul(1_000))
+}
+
 /// A limit in words. Addresses are whole, with the names that the address book has.
 pub fn words(limit: &CallLimit, book: &AddressBook) -> String {
     let named = |address: &Address| match book.name_of(*address) {
@@ -407,12 +418,22 @@ pub fn words(limit: &CallLimit, book: &AddressBook) -> String {
             let methods = methods.iter().map(alloy::primitives::hex::encode_prefixed);
             format!("calls only the functions {}", methods.collect::<Vec<_>>().join(", "))
         }
+        CallLimit::Shapes(shapes) => {
+            let shapes = shapes.iter().map(|shape| {
+                let fixed = shape.fixed.iter().map(|(argument, address)| {
+                    format!(" with argument {} = {}", u16::from(*argument) + 1, named(address))
+                });
+                let method = alloy::primitives::hex::encode_prefixed(shape.method);
+                format!("{method} of {}{}", named(&shape.target), fixed.collect::<Vec<_>>().join(" and"))
+            });
+            format!("makes only the calls {}", shapes.collect::<Vec<_>>().join("; "))
+        }
         CallLimit::Value(most) => format!("sends at most {most} wei with a call"),
         CallLimit::Time { after, before } => match (after, before) {
             (0, 0) => "has no bound in time".to_owned(),
-            (0, before) => format!("works before {before}"),
-            (after, 0) => format!("works after {after}"),
-            (after, before) => format!("works after {after} and before {before}"),
+            (0, before) => format!("works before {}", date(*before)),
+            (after, 0) => format!("works after {}", date(*after)),
+            (after, before) => format!("works after {} and before {}", date(*after), date(*before)),
         },
         CallLimit::Calls(most) => format!("works for at most {most} calls"),
         CallLimit::TokenLoss { token, owner, amount } => {

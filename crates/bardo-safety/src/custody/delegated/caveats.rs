@@ -3,6 +3,8 @@
 
 use alloy::primitives::{Address, Bytes, U256};
 
+use super::bounds::UnboundedKey;
+use super::shapes::{self, CallShape};
 use bardo_abi::delegation::Caveat;
 use golem_chain::network::{AddressBook, KnownContract};
 
@@ -16,6 +18,8 @@ pub enum CallLimit {
     Targets(Vec<Address>),
     /// Only these functions may be called. A call without data matches none of them.
     Methods(Vec<[u8; 4]>),
+    /// Every call must have one of these shapes.
+    Shapes(Vec<CallShape>),
     /// Maximum native token value of one call, in wei.
     Value(U256),
     /// Valid only between two times, both exclusive, in seconds since the Unix epoch; zero means no bound.
@@ -44,8 +48,12 @@ pub enum CallLimit {
 /// Addresses of the enforcer contracts on one chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Enforcers {
-    targets: Address,
-    methods: Address,
+    pub(super) targets: Address,
+    pub(super) methods: Address,
+    /// Compares parts of the calldata; `None` if the chain has none.
+    pub(super) calldata: Option<Address>,
+    /// Requires one of several groups of caveats; `None` if the chain has none.
+    any_of: Option<Address>,
     value: Address,
     time: Address,
     calls: Address,
@@ -87,6 +95,25 @@ pub enum LimitsError {
     /// The call's function is not on the list.
     #[error("the session key may not call this function: its delegation does not list it")]
     Method,
+    /// The call has none of the listed shapes.
+    #[error(
+        "the session key may not make this call: its delegation lists calls with their arguments, and not this one"
+    )]
+    Shape,
+    /// A contract on the list could change what the owner's account or the delegation does.
+    #[error(
+        "a session key must not call {target}, {role}: through it, it would escape every limit on contracts, functions \
+         and values"
+    )]
+    Escape {
+        /// Address of the contract.
+        target: Address,
+        /// Role of the contract.
+        role: &'static str,
+    },
+    /// Nothing bounds what a stolen session key could take.
+    #[error("a stolen session key could take everything: {0}")]
+    Unbounded(#[from] UnboundedKey),
     /// The call transfers too much of the native token.
     #[error("the session key may send at most {most} wei with a call, not {value}")]
     Value {
@@ -103,13 +130,13 @@ impl Enforcers {
     /// # Errors
     /// [`LimitsError::NoEnforcer`] if one is missing.
     pub fn of(book: &AddressBook) -> Result<Self, LimitsError> {
-        let find = |key: &'static str| {
-            let found = book.others().find(|(name, _)| *name == key);
-            found.map(|(_, address)| address).ok_or(LimitsError::NoEnforcer(key))
-        };
+        let known = |key: &str| book.others().find(|(name, _)| *name == key).map(|(_, address)| address);
+        let find = |key: &'static str| known(key).ok_or(LimitsError::NoEnforcer(key));
         Ok(Self {
             targets: find("allowedTargetsEnforcer")?,
             methods: find("allowedMethodsEnforcer")?,
+            calldata: known("allowedCalldataEnforcer"),
+            any_of: known("logicalOrWrapperEnforcer"),
             value: find("valueLteEnforcer")?,
             time: find("timestampEnforcer")?,
             calls: find("limitedCallsEnforcer")?,
@@ -122,6 +149,10 @@ impl Enforcers {
         let (enforcer, terms) = match limit {
             CallLimit::Targets(targets) => (self.targets, targets.iter().flat_map(|target| target.0.0).collect()),
             CallLimit::Methods(methods) => (self.methods, methods.iter().flatten().copied().collect()),
+            CallLimit::Shapes(shapes) => {
+                let enforcer = self.any_of.ok_or(LimitsError::NoEnforcer("logicalOrWrapperEnforcer"))?;
+                (enforcer, shapes::encode(shapes, self)?)
+            }
             CallLimit::Value(most) => (self.value, most.to_be_bytes_vec()),
             CallLimit::Time { after, before } => {
                 let packed = [u128::from(*after).to_be_bytes(), u128::from(*before).to_be_bytes()];
@@ -156,6 +187,7 @@ impl Enforcers {
             enforcer if enforcer == self.methods => {
                 CallLimit::Methods(list(4)?.filter_map(|method| method.try_into().ok()).collect())
             }
+            enforcer if Some(enforcer) == self.any_of => CallLimit::Shapes(shapes::decode(terms, self).ok_or(wrong)?),
             enforcer if enforcer == self.value => CallLimit::Value(word()?),
             enforcer if enforcer == self.calls => CallLimit::Calls(word()?.saturating_to()),
             enforcer if enforcer == self.time => {
@@ -206,6 +238,36 @@ impl DelegationLimits {
         &self.0
     }
 
+    /// Checks that no contract that may be called is one of `forbidden`, given with their roles.
+    ///
+    /// # Errors
+    /// [`LimitsError::Escape`] for the first that is.
+    pub(super) fn avoid(&self, forbidden: &[(Address, &'static str)]) -> Result<(), LimitsError> {
+        let mut found = self.targets().filter_map(|target| forbidden.iter().find(|(known, _)| *known == target));
+        found.next().map_or(Ok(()), |(target, role)| Err(LimitsError::Escape { target: *target, role }))
+    }
+
+    /// Returns the contracts on all lists of targets.
+    pub(super) fn targets(&self) -> impl Iterator<Item = Address> + '_ {
+        let all = self.0.iter();
+        let lists = all.filter_map(|limit| if let CallLimit::Targets(targets) = limit { Some(targets) } else { None });
+        lists.flatten().copied()
+    }
+
+    /// Returns the arguments for each caveat that a call needs, in their order: those that select its shape.
+    pub(super) fn arguments(&self, to: Address, data: &[u8]) -> impl Iterator<Item = Bytes> {
+        self.0.iter().map(move |limit| match limit {
+            CallLimit::Shapes(shapes) => shapes::selected(shapes, to, data).unwrap_or_default(),
+            CallLimit::Targets(_)
+            | CallLimit::Methods(_)
+            | CallLimit::Value(_)
+            | CallLimit::Time { .. }
+            | CallLimit::Calls(_)
+            | CallLimit::TokenLoss { .. }
+            | CallLimit::PolicyCage => Bytes::new(),
+        })
+    }
+
     /// Encodes the limits as caveats of a delegation.
     ///
     /// # Errors
@@ -234,8 +296,11 @@ impl DelegationLimits {
                 {
                     return Err(LimitsError::Method);
                 }
+                CallLimit::Shapes(shapes) if !shapes.iter().any(|shape| shape.fits(to, data)) => {
+                    return Err(LimitsError::Shape);
+                }
                 CallLimit::Value(most) if value > *most => return Err(LimitsError::Value { most: *most, value }),
-                CallLimit::Targets(_) | CallLimit::Methods(_) | CallLimit::Value(_) => {}
+                CallLimit::Targets(_) | CallLimit::Methods(_) | CallLimit::Shapes(_) | CallLimit::Value(_) => {}
                 CallLimit::Time { .. } | CallLimit::Calls(_) | CallLimit::TokenLoss { .. } | CallLimit::PolicyCage => {}
             }
         }

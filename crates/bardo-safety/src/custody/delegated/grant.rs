@@ -18,12 +18,24 @@ const ROOT: B256 = b256!("0xffffffffffffffffffffffffffffffffffffffffffffffffffff
 /// Delegate value that permits anyone to use the delegation; rejected here.
 const ANYONE: Address = address!("0x0000000000000000000000000000000000000a11");
 
+/// EntryPoint 0.7, by whose calls the framework's code executes anything, at the same address on every chain.
+const ENTRY_POINT: Address = address!("0x0000000071727De22E5E9d8BAf0edAc6f37da032");
+
 /// Name and version in the manager's signing domain.
 const NAME: &str = "DelegationManager";
 const VERSION: &str = "1";
 
 /// Prefix of the code of an account that has delegated by [EIP-7702](https://eips.ethereum.org/EIPS/eip-7702).
 const DESIGNATOR: [u8; 3] = [0xef, 0x01, 0x00];
+
+/// Whether a draft must bound what a stolen session key could take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DraftBounds {
+    /// It must, by limits that are understood, or by the owner's policy contract.
+    Required,
+    /// The owner accepts that nothing bounds it.
+    Waived,
+}
 
 /// Valid delegation from an owner to a session key.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,15 +109,22 @@ impl DelegationGrant {
     /// `salt` distinguishes it from others with the same limits.
     ///
     /// # Errors
-    /// [`GrantError::NoFramework`] or [`GrantError::Limits`] if the chain's address book lacks a contract.
+    /// [`GrantError::NoFramework`] if the chain's address book lacks the framework, and [`GrantError::Limits`] if it lacks
+    /// an enforcer, if a target would let the session key escape its limits, or if nothing bounds what a stolen key could
+    /// take although `bounds` requires it.
     pub fn draft(
         network: &Network,
         owner: Address,
         session: Address,
-        limits: &DelegationLimits,
+        (limits, bounds): (&DelegationLimits, DraftBounds),
         salt: U256,
     ) -> Result<(Delegation, B256), GrantError> {
         let caveats = limits.encode(&Enforcers::of(&network.book)?)?;
+        limits.avoid(&escapes(network, owner)?)?;
+        match bounds {
+            DraftBounds::Required => drop(limits.exposure(owner, &network.book).map_err(LimitsError::from)?),
+            DraftBounds::Waived => {}
+        }
         let signature = Bytes::new();
         let delegation = Delegation { delegate: session, delegator: owner, authority: ROOT, caveats, salt, signature };
         let (manager, _) = framework(network)?;
@@ -167,22 +186,19 @@ impl DelegationGrant {
     /// Validates a delegation that was signed elsewhere.
     ///
     /// # Errors
-    /// [`GrantError`] if its form, a caveat or the signature is not accepted.
+    /// [`GrantError`] if its form, a caveat, a target or the signature is not accepted.
     pub fn read(network: &Network, delegation: Delegation) -> Result<Self, GrantError> {
         let (manager, implementation) = framework(network)?;
         let limits = DelegationLimits::decode(&delegation.caveats, &Enforcers::of(&network.book)?)?;
+        limits.avoid(&escapes(network, delegation.delegator)?)?;
         if delegation.authority != ROOT {
             return Err(GrantError::Shape("it depends on another delegation"));
         }
         if delegation.delegate == ANYONE || delegation.delegate == delegation.delegator {
             return Err(GrantError::Shape("its delegate is anyone, or the owner"));
         }
-        let unsigned = GrantError::Signature(delegation.delegator);
-        let signature = Signature::try_from(delegation.signature.as_ref()).map_err(|_| unsigned.clone())?;
-        let digest = digest(&delegation, manager, network.chain_id);
-        // The framework rejects signatures with a high `s`, which would recover as well.
-        if signer_of(&signature, &digest) != Some(delegation.delegator) || signature.normalize_s().is_some() {
-            return Err(unsigned);
+        if !is_signed(&delegation, manager, network.chain_id) {
+            return Err(GrantError::Signature(delegation.delegator));
         }
         Ok(Self { chain_id: network.chain_id, manager, implementation, delegation, limits })
     }
@@ -215,6 +231,15 @@ impl DelegationGrant {
     /// Returns the signed delegation.
     pub fn delegation(&self) -> &Delegation {
         &self.delegation
+    }
+
+    /// Returns the delegation with the arguments that its caveats need for a call. They are not signed.
+    pub fn for_call(&self, to: Address, data: &[u8]) -> Delegation {
+        let mut delegation = self.delegation.clone();
+        for (caveat, args) in delegation.caveats.iter_mut().zip(self.limits.arguments(to, data)) {
+            caveat.args = args;
+        }
+        delegation
     }
 
     /// Checks that the chain's state matches the grant: the owner's account delegates to this framework and manager,
@@ -257,6 +282,28 @@ async fn ask<C: SolCall>(client: &ChainClient, to: Address, call: C) -> Result<C
 fn framework(network: &Network) -> Result<(Address, Address), GrantError> {
     let find = |contract| network.book.contract(contract).ok_or_else(|| GrantError::NoFramework(network.to_string()));
     Ok((find(KnownContract::DelegationManager)?, find(KnownContract::Eip7702Delegator)?))
+}
+
+/// Contracts that a session key must not call, with their roles. The framework's code obeys calls of the account to
+/// itself, of the manager and of the entry point without any limit (`onlyEntryPointOrSelf`, `onlyDelegationManager`), and
+/// the manager also disables and enables the account's delegations.
+fn escapes(network: &Network, owner: Address) -> Result<[(Address, &'static str); 4], GrantError> {
+    let (manager, implementation) = framework(network)?;
+    Ok([
+        (owner, "the owner's own account"),
+        (manager, "the delegation manager"),
+        (implementation, "the code of the owner's account"),
+        (ENTRY_POINT, "the entry point"),
+    ])
+}
+
+/// Returns true if the delegator has signed the delegation for this manager and chain. The signature covers both, so that
+/// it also proves which contract the delegation belongs to.
+pub fn is_signed(delegation: &Delegation, manager: Address, chain_id: u64) -> bool {
+    let Ok(signature) = Signature::try_from(delegation.signature.as_ref()) else { return false };
+    let signer = signer_of(&signature, &digest(delegation, manager, chain_id));
+    // The framework rejects signatures with a high `s`, which would recover as well.
+    signer == Some(delegation.delegator) && signature.normalize_s().is_none()
 }
 
 /// Returns the hash by which the manager identifies a delegation.

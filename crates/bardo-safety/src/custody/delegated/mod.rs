@@ -9,13 +9,24 @@
 //! Caveats restrict calls, not signatures. A transaction that needs a signed typed message is rejected, because only
 //! the owner's own key could sign it.
 //!
+//! | file | contents |
+//! |---|---|
+//! | `caveats` | limits as caveats, in the formats of their enforcers |
+//! | `shapes` | calls with fixed arguments, as alternatives |
+//! | `bounds` | what a stolen session key could take |
+//! | `grant` | the delegation that the owner signs, and its validation |
+//!
 //! Not here: making the owner's account a delegator, and granting or disabling delegations (the owner's own wallet does
 //! that), and the session key's row (see [`super::session_keys`]).
 
+mod bounds;
 mod caveats;
 mod grant;
 #[cfg(test)]
 mod refusals;
+mod shapes;
+#[cfg(test)]
+mod stolen;
 #[cfg(test)]
 mod tests;
 
@@ -37,8 +48,10 @@ use bardo_abi::delegation::DelegationManager;
 use golem_chain::signed::SignedTransaction;
 use golem_chain::token::TokenId;
 
+pub use bounds::{KeyExposure, UnboundedKey};
 pub use caveats::{CallLimit, DelegationLimits, Enforcers, LimitsError};
-pub use grant::{DelegationGrant, DelegationNotReady, GrantError, delegation_hash};
+pub use grant::{DelegationGrant, DelegationNotReady, DraftBounds, GrantError, delegation_hash, is_signed};
+pub use shapes::CallShape;
 
 /// ERC-7579 execution mode: a single call that reverts on failure.
 const SINGLE: B256 = B256::ZERO;
@@ -48,6 +61,9 @@ const REDEEM_GAS: u64 = 120_000;
 
 /// Gas of one caveat's hooks; those that read balances use the most.
 const CAVEAT_GAS: u64 = 60_000;
+
+/// Gas of the hooks of a list of call shapes, which read the whole list four times.
+const SHAPES_GAS: u64 = 300_000;
 
 /// Gas of the policy contract's hooks, which keep balances and prices of up to about eight assets from before to after
 /// the call.
@@ -103,9 +119,9 @@ impl DelegatedAccount {
         Ok(())
     }
 
-    /// Encodes the delegation as the manager takes it.
-    fn context(&self) -> Bytes {
-        vec![self.grant.delegation().clone()].abi_encode().into()
+    /// Encodes the delegation as the manager takes it for a call.
+    fn context(&self, to: Address, data: &[u8]) -> Bytes {
+        vec![self.grant.for_call(to, data)].abi_encode().into()
     }
 
     /// Checks that exactly what is to be signed is a call that the delegation permits.
@@ -123,10 +139,7 @@ impl DelegatedAccount {
         }
         let wrong = SessionRefusal::Shape("this one redeems something else");
         let call = DelegationManager::redeemDelegationsCall::abi_decode(&leg.data).map_err(|_| wrong.clone())?;
-        if call.abi_encode() != leg.data.as_ref()
-            || call.permissionContexts != [self.context()]
-            || call.modes != [SINGLE]
-        {
+        if call.abi_encode() != leg.data.as_ref() || call.modes != [SINGLE] {
             return Err(wrong);
         }
         let [execution] = call.executionCallDatas.as_slice() else { return Err(wrong) };
@@ -134,7 +147,11 @@ impl DelegatedAccount {
         else {
             return Err(wrong);
         };
-        let permitted = self.grant.limits().lets_through(Address::from_slice(to), U256::from_be_slice(value), data);
+        let to = Address::from_slice(to);
+        if call.permissionContexts != [self.context(to, data)] {
+            return Err(wrong);
+        }
+        let permitted = self.grant.limits().lets_through(to, U256::from_be_slice(value), data);
         permitted.map_err(|limit| SessionRefusal::Limit { leg: to_sign.leg, limit })?;
         self.losses(to_sign.payload.proposal())
     }
@@ -162,12 +179,21 @@ impl DelegatedAccount {
         permitted.map_err(|limit| SessionRefusal::Limit { leg: index, limit })?;
         let execution = [leg.to.as_slice(), &leg.value.to_be_bytes::<32>(), &leg.data].concat();
         let call = DelegationManager::redeemDelegationsCall {
-            permissionContexts: vec![self.context()],
+            permissionContexts: vec![self.context(leg.to, &leg.data)],
             modes: vec![SINGLE],
             executionCallDatas: vec![execution.into()],
         };
         let around = self.grant.limits().all().iter().fold(REDEEM_GAS, |sum, limit| {
-            sum.saturating_add(if *limit == CallLimit::PolicyCage { CAGE_GAS } else { CAVEAT_GAS })
+            sum.saturating_add(match limit {
+                CallLimit::PolicyCage => CAGE_GAS,
+                CallLimit::Shapes(_) => SHAPES_GAS,
+                CallLimit::Targets(_)
+                | CallLimit::Methods(_)
+                | CallLimit::Value(_)
+                | CallLimit::Time { .. }
+                | CallLimit::Calls(_)
+                | CallLimit::TokenLoss { .. } => CAVEAT_GAS,
+            })
         });
         Ok(PayloadLeg {
             purpose: leg.purpose,

@@ -8,12 +8,15 @@ use alloy::sol_types::{SolCall as _, SolValue as _};
 
 use super::tests::DelegationHarness;
 use super::*;
+use crate::audit::{self, AuditKind, LogAnchor, LogEntry};
 use crate::custody::session_keys::{self, RevokedBy, SessionKeyId, SessionKeyRevocation};
 use crate::custody::tests::{FEES, leg, proposal, to_sign};
 use crate::proposal::{LegPurpose, Outflow};
+use bardo_abi::delegation::Delegation;
 use bardo_abi::erc20::Erc20;
 use bardo_base::clock::Clock;
 use bardo_base::error::ErrorCode;
+use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_store::StoreError;
 use golem_chain::network::KnownContract;
@@ -151,11 +154,13 @@ async fn a_revoked_session_key_signs_nothing_and_nothing_in_the_ledger_brings_it
     let reason = SafeText::clean("no longer needed", 40);
     let revocation = SessionKeyRevocation { at: 5, by: RevokedBy::Operator, reason };
     let again = revocation.clone();
-    let revoked = held.world.store.write(move |transaction| session_keys::revoke(transaction, id, &revocation));
-    assert!(revoked.await.unwrap());
+    let revoke = |revocation: SessionKeyRevocation| {
+        let id = id.to_string();
+        held.world.store.write(move |transaction| session_keys::revoke(transaction, Some(&id), &revocation))
+    };
+    assert_eq!(revoke(revocation).await.unwrap().len(), 1);
     assert_eq!(held.both(payload.clone()).await, [ErrorCode::SessionKeyRevoked; 2]);
-    let revoked = held.world.store.write(move |transaction| session_keys::revoke(transaction, id, &again));
-    assert!(!revoked.await.unwrap(), "only once");
+    assert!(revoke(again).await.unwrap().is_empty(), "only once");
     let signature = held.account.grant().delegation().signature.clone();
     let write = move |transaction: &rusqlite::Transaction<'_>| {
         let sql = "UPDATE safety_session_key SET state = 'granted', signature = ?1, tag = zeroblob(32),
@@ -164,6 +169,98 @@ async fn a_revoked_session_key_signs_nothing_and_nothing_in_the_ledger_brings_it
     };
     assert_eq!(held.world.store.write(write).await.unwrap(), 1);
     assert_eq!(held.both(payload).await, [ErrorCode::SessionKeyUnverified; 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_row_of_an_older_copy_does_not_bring_a_revoked_session_key_back() {
+    let held = Held::with(Vec::new(), CHAIN + 1_000_000).await;
+    let (payload, id) = (held.payload(), held.id.to_string());
+    let revoked = held.world.store.write(move |transaction| {
+        transaction.execute("CREATE TABLE older AS SELECT * FROM safety_session_key", [])?;
+        let reason = SafeText::clean("lost", 40);
+        let revocation = SessionKeyRevocation { at: 5, by: RevokedBy::Stop, reason };
+        let ended = session_keys::revoke(transaction, None, &revocation)?;
+        assert_eq!((ended.len(), &ended[0].id), (1, &id));
+        let body = serde_json::json!({ "session_key": id, "by": "stop", "reason": "lost" });
+        let golem_id = GolemId::operator();
+        let entry = LogEntry { kind: AuditKind::KeysRevoked, call_id: None, golem_id: &golem_id, body: &body };
+        let head = audit::append(transaction, 5, &entry).unwrap();
+        transaction.execute("DELETE FROM safety_session_key", [])?;
+        transaction.execute("INSERT INTO safety_session_key SELECT * FROM older", [])?;
+        Ok::<_, session_keys::SessionKeyError>(head)
+    });
+    let head = revoked.await.unwrap();
+    assert_eq!(held.both(payload.clone()).await, [ErrorCode::SessionKeyRevoked; 2]);
+    // Whoever also removes the entry is found out by the log's anchor beside the database.
+    LogAnchor::beside(held.world.store.path()).advance(head).unwrap();
+    held.sql("DELETE FROM audit_entry").await;
+    assert_eq!(held.both(payload).await, [ErrorCode::SessionKeyUnverified; 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_owners_signature_proves_which_owner_manager_and_chain_a_row_belongs_to() {
+    let held = Held::with(Vec::new(), CHAIN + 1_000_000).await;
+    let (owner, chain_id, id) = (held.account.address(), held.world.client.chain_id(), held.id);
+    let fits = |accepted| {
+        let row = held.world.store.read(|connection| session_keys::find(connection, id)).unwrap().unwrap();
+        row.is_signed_by_its_owner(accepted)
+    };
+    // The salt of this fixture's delegation is not its id.
+    assert!(!fits(Some((owner, chain_id))));
+    let mut delegation = held.account.grant().delegation().clone();
+    delegation.salt = U256::from_str_radix(&id.to_string(), 16).unwrap();
+    delegation.signature = held.world.signed(&delegation);
+    let write = move |transaction: &rusqlite::Transaction<'_>| {
+        let unsigned = Delegation { signature: Bytes::new(), ..delegation.clone() };
+        let sql = "UPDATE safety_session_key SET delegation = ?1, signature = ?2";
+        let params = rusqlite::params![unsigned.abi_encode(), delegation.signature.to_vec()];
+        Ok::<_, StoreError>(transaction.execute(sql, params)?)
+    };
+    held.world.store.write(write).await.unwrap();
+    assert!(fits(Some((owner, chain_id))));
+    for accepted in [None, Some((Address::repeat_byte(1), chain_id)), Some((owner, chain_id + 1))] {
+        assert!(!fits(accepted), "{accepted:?}");
+    }
+    for change in ["manager = owner", "chain_id = chain_id + 1", "owner = address", "address = owner"] {
+        held.sql(Box::leak(format!("UPDATE safety_session_key SET {change}").into_boxed_str())).await;
+        let row = held.world.store.read(|connection| session_keys::find(connection, id)).unwrap().unwrap();
+        let claims = row.claims();
+        assert!(!row.is_signed_by_its_owner(Some((claims.owner, claims.chain_id))), "{change}");
+        let (manager, session) = (held.account.grant().manager(), held.account.grant().session());
+        let restore = move |transaction: &rusqlite::Transaction<'_>| {
+            let sql = "UPDATE safety_session_key SET manager = ?1, chain_id = ?2, owner = ?3, address = ?4";
+            let columns = rusqlite::params![
+                manager.as_slice(),
+                i64::try_from(chain_id).unwrap(),
+                owner.as_slice(),
+                session.as_slice()
+            ];
+            Ok::<_, StoreError>(transaction.execute(sql, columns)?)
+        };
+        held.world.store.write(restore).await.unwrap();
+    }
+    assert!(fits(Some((owner, chain_id))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_row_is_revoked_with_the_others() {
+    let held = Held::with(Vec::new(), CHAIN + 1_000_000).await;
+    held.sql(
+        "INSERT INTO safety_session_key SELECT 'zz', label, address, owner, chain_id, x'01', delegation, signature,
+         created_at, expires_at, max_calls, uses, last_used, state, revoked_at, revoked_by, reason, tag
+         FROM safety_session_key",
+    )
+    .await;
+    let revoke = move |transaction: &rusqlite::Transaction<'_>| {
+        let revocation = SessionKeyRevocation { at: 5, by: RevokedBy::Operator, reason: SafeText::default() };
+        session_keys::revoke(transaction, None, &revocation)
+    };
+    let ended = held.world.store.write(revoke).await.unwrap();
+    let ids: Vec<&str> = ended.iter().map(|one| one.id.as_str()).collect();
+    let own = held.id.to_string();
+    assert!(ids.len() == 2 && ids.contains(&"zz") && ids.contains(&own.as_str()), "{ids:?}");
+    let left = held.world.store.read(|connection| session_keys::has_live(connection));
+    assert!(!left.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,7 +17,7 @@ use crate::custody::session_keys::{self, SessionKeyId, SessionKeyRecord, Session
 use crate::custody::signing::SigningKey;
 use crate::custody::tests::{FEES, leg, proposal, to_sign};
 use crate::proposal::SignatureSlot;
-use crate::{ledger, permit};
+use crate::{audit, ledger, permit};
 use bardo_abi::delegation::Delegation;
 use bardo_abi::erc20::Erc20;
 use bardo_base::clock::{Clock, SystemClock};
@@ -63,7 +63,7 @@ impl DelegationHarness {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(
             StoreConfig::at(folder.path().join("l.db")),
-            &[sender::MIGRATIONS, permit::MIGRATIONS, ledger::MIGRATIONS],
+            &[sender::MIGRATIONS, permit::MIGRATIONS, ledger::MIGRATIONS, audit::MIGRATIONS],
         )
         .unwrap();
         let rules = SenderRules::for_network(network.kind, network.block_millis);
@@ -80,7 +80,7 @@ impl DelegationHarness {
     }
 
     /// Sends a transaction from the owner's wallet, which also delegates its account to the framework's code.
-    async fn as_owner(&self, to: Address, value: U256, data: Bytes) {
+    pub async fn as_owner(&self, to: Address, value: U256, data: Bytes) {
         let (owner, chain_id) = (self.owner.address(), self.client.chain_id());
         // An authorisation uses a nonce of its own, next to that of its transaction.
         self.sender.reconcile(owner).await.unwrap();
@@ -107,7 +107,7 @@ impl DelegationHarness {
     }
 
     /// Signs the payload with the session key, sends it, and returns the final state.
-    async fn as_session(&self, payload: SigningPayload) -> SendState {
+    pub async fn as_session(&self, payload: SigningPayload) -> SendState {
         let nonce = self.client.provider().get_transaction_count(self.session.address()).await.unwrap();
         self.deliver(self.session.sign(&to_sign(payload, nonce)).unwrap()).await
     }
@@ -127,13 +127,20 @@ impl DelegationHarness {
         DelegationGrant::read(self.network(), self.delegation(limits)).unwrap()
     }
 
-    fn delegation(&self, limits: Vec<CallLimit>) -> Delegation {
+    pub fn delegation(&self, limits: Vec<CallLimit>) -> Delegation {
         let limits = DelegationLimits::new(limits).unwrap();
         let (owner, session) = (self.owner.address(), self.session.address());
         let (mut delegation, digest) =
-            DelegationGrant::draft(self.network(), owner, session, &limits, U256::from(7)).unwrap();
+            DelegationGrant::draft(self.network(), owner, session, (&limits, DraftBounds::Waived), U256::from(7))
+                .unwrap();
         delegation.signature = self.owner.sign_hash_sync(&digest).unwrap().as_bytes().into();
         delegation
+    }
+
+    /// Signature of the owner over a delegation.
+    pub fn signed(&self, delegation: &Delegation) -> Bytes {
+        let digest = DelegationGrant::digest(self.network(), delegation).unwrap();
+        self.owner.sign_hash_sync(&digest).unwrap().as_bytes().into()
     }
 
     pub fn account(&self, limits: Vec<CallLimit>) -> DelegatedAccount {
@@ -191,7 +198,7 @@ impl DelegationHarness {
         )
     }
 
-    async fn usdc_of(&self, account: Address) -> U256 {
+    pub async fn usdc_of(&self, account: Address) -> U256 {
         let call = Erc20::balanceOfCall { owner: account }.abi_encode();
         let request = alloy::rpc::types::TransactionRequest { to: Some(self.usdc.into()), ..Default::default() };
         let answer = self.client.provider().call(request.input(call.into())).await.unwrap();
@@ -268,15 +275,21 @@ async fn a_session_key_does_for_its_owner_what_the_caveats_let_it_and_no_more() 
 impl DelegationHarness {
     /// Builds a payload around a call that the account itself would reject.
     fn smuggle(&self, account: &DelegatedAccount, inner: &PlanLeg) -> SigningPayload {
+        self.redeem(account.grant().delegation().clone(), inner)
+    }
+
+    /// Builds a payload that redeems a delegation as anyone with the session key's secret can.
+    pub fn redeem(&self, delegation: Delegation, inner: &PlanLeg) -> SigningPayload {
         let call = DelegationManager::redeemDelegationsCall {
-            permissionContexts: vec![vec![account.grant().delegation().clone()].abi_encode().into()],
+            permissionContexts: vec![vec![delegation].abi_encode().into()],
             modes: vec![B256::ZERO],
             executionCallDatas: vec![
                 [inner.to.as_slice(), &inner.value.to_be_bytes::<32>(), &inner.data].concat().into(),
             ],
         };
         let session = self.session.address();
-        let outer = leg(account.grant().manager(), U256::ZERO, call.abi_encode().into(), 600_000);
+        let manager = self.network().book.contract(KnownContract::DelegationManager).unwrap();
+        let outer = leg(manager, U256::ZERO, call.abi_encode().into(), 900_000);
         let chain_id = self.client.chain_id();
         let plain = LocalAccount::locked(session);
         plain

@@ -35,6 +35,12 @@ pub(super) fn create(folder: &Path, path: &Path, bytes: &[u8], name: &KeyName) -
     fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed(folder, error))
 }
 
+/// Moves a file into a private folder, which is created if it does not exist.
+pub(super) fn rename(path: &Path, folder: &Path, to: &Path) -> Result<(), KeystoreError> {
+    make_folder(folder).map_err(|error| file_error(folder, &error))?;
+    fs::rename(path, to).map_err(|error| file_error(path, &error))
+}
+
 /// Reads a file's text, up to [`LARGEST_FILE`].
 pub(super) fn read(path: &Path) -> Result<String, KeystoreError> {
     let failed = |error: std::io::Error| file_error(path, &error);

@@ -31,6 +31,9 @@ use bardo_base::text::SafeText;
 
 pub use cipher::{MOST_MEMORY, MOST_ROUNDS};
 
+/// Folder of key files that are no longer used, below the folder of the keystore.
+pub const RETIRED: &str = "revoked";
+
 /// Maximum length of a key's name, in characters.
 const LONGEST_NAME: usize = 40;
 
@@ -273,6 +276,24 @@ impl Keystore {
         let path = path.into();
         let text = folder::read(&path)?;
         file::KeyFile::parse(&text, &path)?.open(password, &path)
+    }
+
+    /// Moves a key file into the folder [`RETIRED`] below the keystore, where Bardo neither lists nor opens it; another
+    /// wallet still can. Returns its new path, or `None` if there is no such file.
+    ///
+    /// # Errors
+    /// [`KeystoreError::Exists`] if a file of this name is there already, and [`KeystoreError::File`] if it cannot be moved.
+    pub fn retire(&self, name: &KeyName) -> Result<Option<PathBuf>, KeystoreError> {
+        let (path, folder) = (self.path(name), self.folder.join(RETIRED));
+        if !path.exists() {
+            return Ok(None);
+        }
+        let retired = folder.join(format!("{name}.json"));
+        if retired.exists() {
+            return Err(KeystoreError::Exists { name: name.clone(), path: retired });
+        }
+        folder::rename(&path, &folder, &retired)?;
+        Ok(Some(retired))
     }
 
     fn read(&self, name: &KeyName) -> Result<(PathBuf, file::KeyFile), KeystoreError> {

@@ -8,8 +8,10 @@ use alloy::eips::BlockNumberOrTag;
 use alloy::providers::Provider as _;
 use rusqlite::Connection;
 
+use super::history;
 use super::records::{self, SessionKeyError};
 use super::{SessionKeyId, SessionKeyRecord, SessionKeyState, SessionRefusal};
+use crate::audit::LogHead;
 use crate::custody::delegated::{CallLimit, DelegationGrant};
 use crate::ledger;
 use crate::queue_key::QueueKey;
@@ -31,8 +33,8 @@ pub struct SessionKeeper {
 
 impl SessionKeeper {
     /// Creates the keeper of session key `id` in the ledger named `ledger`, for the chain of `client`. `store` must have
-    /// been opened with [`permit::MIGRATIONS`](crate::permit::MIGRATIONS) and
-    /// [`ledger::MIGRATIONS`](crate::ledger::MIGRATIONS).
+    /// been opened with [`permit::MIGRATIONS`](crate::permit::MIGRATIONS),
+    /// [`ledger::MIGRATIONS`](crate::ledger::MIGRATIONS) and [`audit::MIGRATIONS`](crate::audit::MIGRATIONS).
     pub fn new(id: SessionKeyId, ledger: &str, store: Store, client: ChainClient, clock: Arc<dyn Clock>) -> Self {
         let block_time = Arc::new(AtomicU64::new(0));
         Self { id, ledger: ledger.into(), store, client, clock, block_time }
@@ -61,7 +63,8 @@ impl SessionKeeper {
     /// # Errors
     /// The first [`SessionRefusal`] that applies.
     pub fn check(&self, grant: &DelegationGrant, key: Option<&QueueKey>, more: u64) -> Result<(), SessionRefusal> {
-        let read = self.store.read(|connection| self.checked(connection, grant, key, more).map(drop));
+        let anchor = history::anchor(self.store.path())?;
+        let read = self.store.read(|connection| self.checked((connection, anchor), grant, key, more).map(drop));
         read.map_err(refused)
     }
 
@@ -70,9 +73,10 @@ impl SessionKeeper {
     /// # Errors
     /// The first [`SessionRefusal`] that applies; nothing is counted then.
     pub async fn take(&self, grant: &DelegationGrant, key: &QueueKey) -> Result<(), SessionRefusal> {
+        let anchor = history::anchor(self.store.path())?;
         let (keeper, grant, key) = (self.clone(), grant.clone(), key.clone());
         let written = self.store.write(move |transaction| {
-            let record = keeper.checked(transaction, &grant, Some(&key), 1)?;
+            let record = keeper.checked((transaction, anchor), &grant, Some(&key), 1)?;
             records::count(transaction, &record, keeper.clock.now_millis(), &key)
         });
         written.await.map_err(refused)
@@ -80,11 +84,12 @@ impl SessionKeeper {
 
     fn checked(
         &self,
-        connection: &Connection,
+        (connection, anchor): (&Connection, Option<LogHead>),
         grant: &DelegationGrant,
         key: Option<&QueueKey>,
         more: u64,
     ) -> Result<SessionKeyRecord, SessionKeyError> {
+        history::reaches(connection, anchor)?;
         let missing = SessionRefusal::Unverified("this ledger has no row of it");
         let stored = records::find(connection, self.id)?.ok_or(missing)?;
         let record = match key {
@@ -124,6 +129,7 @@ impl SessionKeeper {
                 CallLimit::Time { .. }
                 | CallLimit::Targets(_)
                 | CallLimit::Methods(_)
+                | CallLimit::Shapes(_)
                 | CallLimit::Value(_)
                 | CallLimit::TokenLoss { .. }
                 | CallLimit::PolicyCage => {}

@@ -4,14 +4,17 @@
 //! | file | contents |
 //! |---|---|
 //! | `records` | rows of the ledger, authenticated by the session key |
+//! | `history` | acceptances and revocations in the audit log |
 //! | `keeper` | the checks of one session key before each signature, against its row, clock and block time |
 //! | `refusal` | reasons for which a session key signs nothing |
 //!
 //! A row is believed only with a tag that the session key made, since anyone who can write the database could otherwise
-//! bring back a revoked key or reset its count. Revoking needs no key: it removes tag and signature for good.
+//! reset its count. Revoking needs no key: it removes tag and signature, and the audit log keeps it, so that neither a changed
+//! row nor the row of an older copy brings the key back.
 //!
 //! Not here: what a delegation permits (see [`super::delegated`]), and the enforcement on chain (the framework's own).
 
+mod history;
 mod keeper;
 mod records;
 mod refusal;
@@ -21,19 +24,25 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, U256};
 
 use super::keystore::{KeyName, KeystoreError};
 use bardo_abi::delegation::Delegation;
 use bardo_base::id::{IdError, InstanceId};
 use bardo_base::text::SafeText;
 
+pub use history::{acceptance_of, check_anchor, revocation_of};
 pub use keeper::SessionKeeper;
-pub use records::{SessionKeyError, StoredSessionKey, all, find, grant, insert, live, revoke};
+pub use records::{
+    EndedSessionKey, SessionKeyError, StoredSessionKey, all, exists, find, grant, has_live, insert, revoke,
+};
 pub use refusal::SessionRefusal;
 
 /// Maximum length of a label, in characters.
 pub const LONGEST_LABEL: usize = 40;
+
+/// Beginning of the names of key files of session keys.
+const PREFIX: &str = "session-";
 
 /// Id of a session key: 128 random bits, written as 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,12 +54,23 @@ impl SessionKeyId {
         Self(InstanceId::random())
     }
 
+    /// Returns the salt of its delegation, which binds the delegation to this id.
+    pub fn salt(&self) -> U256 {
+        // 32 hexadecimal digits, so it always parses.
+        U256::from_str_radix(&self.to_string(), 16).unwrap_or_default()
+    }
+
     /// Returns the name of its key file.
     ///
     /// # Errors
     /// [`KeystoreError::Name`] never occurs: the name has 40 letters, digits and `-`.
     pub fn key_name(&self) -> Result<KeyName, KeystoreError> {
-        format!("session-{self}").parse()
+        format!("{PREFIX}{self}").parse()
+    }
+
+    /// Returns the session key that a key file is named after; `None` for the name of any other key.
+    pub fn of_key(name: &KeyName) -> Option<Self> {
+        name.to_string().strip_prefix(PREFIX)?.parse().ok()
     }
 }
 

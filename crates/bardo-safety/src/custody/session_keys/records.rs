@@ -5,7 +5,9 @@ use alloy::primitives::{Address, B256, Bytes};
 use alloy::sol_types::SolValue as _;
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
+use super::history::revocation_of;
 use super::{RevokedBy, SessionKeyId, SessionKeyRecord, SessionKeyRevocation, SessionKeyState, SessionRefusal};
+use crate::custody::delegated::is_signed;
 use crate::queue_key::QueueKey;
 use bardo_abi::delegation::Delegation;
 use bardo_base::text::SafeText;
@@ -66,6 +68,28 @@ impl StoredSessionKey {
         &self.record
     }
 
+    /// Returns the row as revoked if the audit log has its revocation: the log is anchored outside of the database, and
+    /// one row of an older copy does not bring a key back.
+    fn with_history(mut self, connection: &Connection) -> Result<Self, SessionKeyError> {
+        if !matches!(self.record.state, SessionKeyState::Revoked(_))
+            && let Some(revocation) = revocation_of(connection, &self.record.id.to_string())?
+        {
+            self.record.state = SessionKeyState::Revoked(revocation);
+        }
+        Ok(self)
+    }
+
+    /// Returns true if the row's delegation is the one of its draft, and its owner has signed it for the row's manager and
+    /// chain. `accepted` is the owner and the chain by the audit log. Changed columns do not fit the signature.
+    pub fn is_signed_by_its_owner(&self, accepted: Option<(Address, u64)>) -> bool {
+        let SessionKeyRecord { id, address, owner, chain_id, manager, delegation, .. } = &self.record;
+        accepted == Some((*owner, *chain_id))
+            && delegation.delegator == *owner
+            && delegation.delegate == *address
+            && id.salt() == delegation.salt
+            && is_signed(delegation, *manager, *chain_id)
+    }
+
     /// Returns the record if `key` made its tag.
     ///
     /// # Errors
@@ -114,25 +138,44 @@ pub fn insert(transaction: &Transaction<'_>, record: &SessionKeyRecord, key: &Qu
     Ok(())
 }
 
-/// Returns the row of a session key; `None` if the ledger has none.
+/// Returns the row of a session key; `None` if the ledger has none. It is revoked if the row or the audit log says so.
 ///
 /// # Errors
 /// [`SessionKeyError`] if the database fails or the row is damaged.
 pub fn find(connection: &Connection, id: SessionKeyId) -> Result<Option<StoredSessionKey>, SessionKeyError> {
     let sql = format!("SELECT {COLUMNS} FROM safety_session_key WHERE id = ?1");
     let row = connection.prepare_cached(&sql)?.query_row([id.to_string()], raw).optional()?;
-    row.map(RawRow::decode).transpose()
+    row.map(|row| row.decode().and_then(|stored| stored.with_history(connection))).transpose()
 }
 
-/// Returns every row, the newest first. A damaged row is an error of its own.
+/// Returns every row, the newest first. A damaged row is an error of its own. A row is revoked if it or the audit log
+/// says so.
 ///
 /// # Errors
 /// [`SessionKeyError::Store`] if the database fails.
 pub fn all(connection: &Connection) -> Result<Vec<Result<StoredSessionKey, SessionKeyError>>, SessionKeyError> {
     let sql = format!("SELECT {COLUMNS} FROM safety_session_key ORDER BY created_at DESC, id");
-    let mut asked = connection.prepare_cached(&sql)?;
-    let rows = asked.query_map([], raw)?.collect::<Result<Vec<_>, _>>()?;
-    Ok(rows.into_iter().map(RawRow::decode).collect())
+    let read = read(connection, &sql, [])?;
+    Ok(read.into_iter().map(|(_, row)| row.and_then(|stored| stored.with_history(connection))).collect())
+}
+
+/// Returns true if the ledger has a row with this id, whatever else the row says.
+///
+/// # Errors
+/// [`SessionKeyError::Store`] if the database fails.
+pub fn exists(connection: &Connection, id: &str) -> Result<bool, SessionKeyError> {
+    let mut asked = connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM safety_session_key WHERE id = ?1)")?;
+    Ok(asked.query_row([id], |row| row.get(0))?)
+}
+
+/// Returns true if the ledger has a row that is not revoked.
+///
+/// # Errors
+/// [`SessionKeyError::Store`] if the database fails.
+pub fn has_live(connection: &Connection) -> Result<bool, SessionKeyError> {
+    let mut asked =
+        connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM safety_session_key WHERE state <> 'revoked')")?;
+    Ok(asked.query_row([], |row| row.get(0))?)
 }
 
 /// Records the owner's signature. `key` must be the session key's, which checks the row first.
@@ -173,42 +216,59 @@ pub(super) fn count(
     Ok(())
 }
 
-/// Revokes a session key for good: its tag and the owner's signature are removed, which needs no key and works on a
-/// damaged row. Returns true unless it was revoked already.
+/// Row that a revocation ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndedSessionKey {
+    /// Id as stored, which may be damaged.
+    pub id: String,
+    /// Row before the revocation.
+    pub before: Result<StoredSessionKey, SessionKeyError>,
+}
+
+/// Revokes session keys for good, the one with the stored id `id` or all: tag and the owner's signature are removed in one
+/// statement that reads nothing else, so that it needs no key and works on damaged rows. Returns those that were not
+/// revoked before.
 ///
 /// # Errors
-/// [`SessionKeyError::Unknown`] if the ledger has no such key, [`SessionKeyError::Store`] if the database fails.
+/// [`SessionKeyError::Store`] if the database fails.
 pub fn revoke(
     transaction: &Transaction<'_>,
-    id: SessionKeyId,
+    id: Option<&str>,
     revocation: &SessionKeyRevocation,
-) -> Result<bool, SessionKeyError> {
-    let sql = "UPDATE safety_session_key SET state = 'revoked', tag = NULL, signature = NULL, revoked_at = ?2,
-        revoked_by = ?3, reason = ?4 WHERE id = ?1 AND state <> 'revoked'";
-    let changed = transaction.prepare_cached(sql)?.execute(params![
-        id.to_string(),
+) -> Result<Vec<EndedSessionKey>, SessionKeyError> {
+    const LIVE: &str = "state <> 'revoked' AND (?1 IS NULL OR id = ?1)";
+    let sql = format!("SELECT {COLUMNS} FROM safety_session_key WHERE {LIVE} ORDER BY id");
+    let ended = read(transaction, &sql, params![id])?.into_iter().map(|(id, before)| EndedSessionKey { id, before });
+    let ended = ended.collect();
+    let sql = format!(
+        "UPDATE safety_session_key SET state = 'revoked', tag = NULL, signature = NULL, revoked_at = ?2, revoked_by = ?3, \
+         reason = ?4 WHERE {LIVE}"
+    );
+    transaction.prepare_cached(&sql)?.execute(params![
+        id,
         number(revocation.at)?,
         revocation.by.as_str(),
         revocation.reason.to_string(),
     ])?;
-    let exists = "SELECT COUNT(*) FROM safety_session_key WHERE id = ?1";
-    if changed == 0 && transaction.query_row(exists, [id.to_string()], |row| row.get::<_, i64>(0))? == 0 {
-        return Err(SessionKeyError::Unknown(id));
-    }
-    Ok(changed > 0)
+    Ok(ended)
 }
 
-/// Returns the ids of the keys that are not revoked.
-///
-/// # Errors
-/// [`SessionKeyError::Store`] if the database fails or an id is not one.
-pub fn live(connection: &Connection) -> Result<Vec<SessionKeyId>, SessionKeyError> {
-    let mut asked =
-        connection.prepare_cached("SELECT id FROM safety_session_key WHERE state <> 'revoked' ORDER BY id")?;
-    let ids = asked.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
-    ids.into_iter()
-        .map(|id| id.parse().map_err(|_| SessionKeyError::Damaged { id: SafeText::clean(&id, 40), column: "id" }))
-        .collect()
+/// Reads rows with their ids as stored. A row that cannot be decoded is an error of its own.
+fn read(
+    connection: &Connection,
+    sql: &str,
+    params: impl rusqlite::Params,
+) -> Result<Vec<(String, Result<StoredSessionKey, SessionKeyError>)>, SessionKeyError> {
+    let mut asked = connection.prepare_cached(sql)?;
+    let mut rows = asked.query(params)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let id = row.get_ref(0)?.as_str().unwrap_or("?").to_owned();
+        let decoded =
+            raw(row).map_err(|_| SessionKeyError::Damaged { id: SafeText::clean(&id, 40), column: "a column" });
+        found.push((id, decoded.and_then(RawRow::decode)));
+    }
+    Ok(found)
 }
 
 /// Columns of a row as stored.
