@@ -416,6 +416,13 @@ impl AllowanceAfter {
     }
 }
 
+impl ActionRequest {
+    /// Returns true if another address signs and pays the gas than the account whose assets are moved.
+    pub fn has_own_signer(&self) -> bool {
+        self.places.iter().any(|place| place.part == AddressPart::Signer)
+    }
+}
+
 /// Costs of an action in dollars.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActionCosts {

@@ -222,8 +222,7 @@ impl Described {
     /// # Errors
     /// `TOKEN_INVALID` for an amount that no token has.
     pub(crate) fn pair(&self, key: &PositionKey, [raw0, raw1]: [U256; 2]) -> Result<AmountPair, ToolError> {
-        let whole =
-            |token, raw| Ok::<_, ToolError>(TokenAmount::new(raw, self.described(token).decimals)?.to_string());
+        let whole = |token, raw| Ok::<_, ToolError>(TokenAmount::new(raw, self.described(token).decimals)?.to_string());
         Ok(AmountPair { amount0: whole(key.token0, raw0)?, amount1: whole(key.token1, raw1)? })
     }
 

@@ -102,7 +102,11 @@ fn changes(question: &Question, action: &ActionRequest) -> DetailSection {
         let dollars = change.dollars.as_deref().unwrap_or("no price");
         let worst = change.worst.as_ref().map(|worst| format!(", at worst {}", short(worst))).unwrap_or_default();
         let token = change.address.map(|address| format!(" ({address})")).unwrap_or_default();
-        let gas = if change.gas { ", gas" } else { "" };
+        let gas = match (change.gas, action.has_own_signer()) {
+            (true, true) => ", gas of the signer",
+            (true, false) => ", gas",
+            (false, _) => "",
+        };
         changes.row(
             "balance",
             format_args!(

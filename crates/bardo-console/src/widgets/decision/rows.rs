@@ -151,7 +151,7 @@ fn to_read_rows(rows: &mut Vec<Row>, question: &Question, decision: &Decision) {
 }
 
 /// Rows of the balances before and after.
-fn balance_rows(rows: &mut Vec<Row>, changes: &[TokenChange], places: usize) {
+fn balance_rows(rows: &mut Vec<Row>, action: &ActionRequest, changes: &[TokenChange], places: usize) {
     let symbols = changes.iter().map(|change| change.symbol.width()).max().unwrap_or(0);
     let short = |figure: &str| readable_figure(figure, places);
     let figures = changes.iter().map(|change| width_of(&short(&change.expected))).max().unwrap_or(0);
@@ -161,7 +161,9 @@ fn balance_rows(rows: &mut Vec<Row>, changes: &[TokenChange], places: usize) {
             .then(format!("{:>figures$}  ", short(&change.expected)), role)
             .then(format!("{:>11}  ", change.dollars.as_deref().unwrap_or("no price")), Role::Dialog);
         if change.gas {
-            row = row.then("gas", Role::TextDim);
+            // A session key pays for its own transactions, not the account whose money moves.
+            let whose = if action.has_own_signer() { "gas of the signer" } else { "gas" };
+            row = row.then(whose, Role::TextDim);
         } else {
             row = row.then(format!("{} → {}", short(&change.before), short(&change.after)), Role::TextDim);
         }
@@ -175,7 +177,7 @@ fn balance_rows(rows: &mut Vec<Row>, changes: &[TokenChange], places: usize) {
 /// Rows of the balances that change, and of the arrival on another chain.
 fn change_rows(rows: &mut Vec<Row>, action: &ActionRequest, with_gas: bool, places: usize) {
     let changes: Vec<TokenChange> = action.changes.iter().filter(|change| with_gas || !change.gas).cloned().collect();
-    balance_rows(rows, &changes, places);
+    balance_rows(rows, action, &changes, places);
     let symbols = changes.iter().map(|change| change.symbol.width()).max().unwrap_or(0);
     if let Some(arrival) = &action.arrival {
         rows.push(
@@ -314,7 +316,7 @@ fn detail_rows(rows: &mut Vec<Row>, action: &ActionRequest, columns: usize) {
     let quoted = action.quoted_at.map(|at| format!(" · quoted {}", self::at(at))).unwrap_or_default();
     section(rows, format!("Details{quoted}"));
     let gas: Vec<TokenChange> = action.changes.iter().filter(|change| change.gas).cloned().collect();
-    balance_rows(rows, &gas, PLACES);
+    balance_rows(rows, action, &gas, PLACES);
     for message in inside_calls(action) {
         rows.extend(signed_fields(&message, "Signs: ", columns));
     }
