@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use alloy::primitives::aliases::{I24, U24, U160};
+use alloy::primitives::aliases::{I24, U24};
 use alloy::primitives::{Address, Bytes, U256, hex};
 use alloy::providers::Provider as _;
 use alloy::sol_types::SolCall;

@@ -53,7 +53,9 @@ impl Fixture {
     async fn over(world: TestHarness, other: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
-        let pipeline = world.pipeline_under(ruled(&world, folder.path(), &store, ""), &store);
+        // The account gets more of both stablecoins than the demo policy lets it hold of one.
+        let rules = ruled(&world, folder.path(), &store, "max_position_size_usd = \"100000000\"");
+        let pipeline = world.pipeline_under(rules, &store);
         let (acting, phase) = acting(&world, pipeline, ApprovalMode::Never);
         let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
         let executor = executor(catalog, seen(&world), world.fabric(), Some(store), Some(acting));
@@ -392,8 +394,8 @@ async fn a_moved_pool_moves_no_equity_and_takes_no_deposit() {
     let token_id = fixture.open(3_000).await;
     let at = json!({"position_id": token_id.to_string(), "chain": "ethereum"});
     let row = async || fixture.data("get_position", at.clone()).await["positions"][0].clone();
-    let (value, equity) = (fixture.portfolio().await[0], fixture.equity().await);
-    assert!((value - 6_000.0).abs() < 30.0, "{value}");
+    let (alone, equity) = (fixture.portfolio().await[0], fixture.equity().await);
+    assert!(alone > 5_900.0 && alone < 6_010.0, "{alone}: three thousand of one, and almost as much of the other");
     let [first, second] = fixture.tokens.map(|token| token.to_string());
     let open = json!({
         "token_a": first, "token_b": second, "amount_a": "300", "fee_tier": FEE, "width_pct": "1", "chain": "ethereum",
@@ -423,7 +425,7 @@ async fn a_moved_pool_moves_no_equity_and_takes_no_deposit() {
     // Its amounts are all of the first token now, and the fees of the trade, at most 0.01 % of 40 million, are owed.
     assert!(positions >= value && positions < value + 4_100.0, "{value} {positions}");
     let stated: f64 = moved["value_usd"].as_str().unwrap().parse().unwrap();
-    assert!(stated >= 5_990.0, "what a withdrawal would pay: {stated}");
+    assert!(stated > alone, "a withdrawal at the moved price pays more, at the feeds' prices: {stated} {alone}");
     // The account gave far more than it got, in the wallet; its positions lost nothing.
     assert!(fixture.equity().await < held && held > equity);
     let refused = fixture.call("add_liquidity", open).await;

@@ -3,6 +3,7 @@
 
 use super::lending;
 use super::policy_context::PolicyContext;
+use crate::chain_snapshot::stables;
 use crate::check_inputs::CheckInputs;
 use crate::ledger::{CapPeriod, MicroUsd};
 use crate::policy::MaxUsd;
@@ -116,7 +117,11 @@ fn position(
     if !(adds || values.exposed > Usd::ZERO) || inputs.only_revokes() {
         return;
     }
-    in_a_position(payload, inputs, values, rules.max_position_size_usd, violations);
+    if payload.proposal().intent == ProposalIntent::Liquidity {
+        // What comes in beside a deposit are fees that the position already held.
+        in_a_position(payload, inputs, values, context, violations);
+        return;
+    }
     let given = values.outflows.iter().try_fold(values.exposed, |sum, one| sum.checked_add(one.usd));
     for inflow in payload.proposal().inflows.iter().filter(|inflow| inflow.recipient == payload.account()) {
         let held = held(inputs, inflow.token.id);
@@ -145,20 +150,24 @@ fn position(
 }
 
 /// Checks a deposit into a liquidity position: trades can turn all of it into either of its tokens, so for each the other
-/// one's amount counts as held in it as well.
+/// one's amount counts as held in it as well. A position that turns into a dollar stablecoin has been sold, so beside any
+/// other token a stablecoin is left out.
 fn in_a_position(
     payload: &SigningPayload,
     inputs: &CheckInputs,
     values: &ActionValues,
-    most: MaxUsd,
+    context: &PolicyContext<'_>,
     violations: &mut Vec<Violation>,
 ) {
-    let proposal = payload.proposal();
-    if proposal.intent != ProposalIntent::Liquidity {
-        return;
-    }
+    let (proposal, most) = (payload.proposal(), context.policy.rules().max_position_size_usd);
     let Some(limit) = most.0 else { return };
-    for flow in &proposal.outflows {
+    let stables = context.network.map(stables).unwrap_or_default();
+    let is_stable = |id: TokenId| match id {
+        TokenId::Erc20(address) => stables.contains(&address),
+        TokenId::Native => false,
+    };
+    let any_other = proposal.outflows.iter().any(|flow| !is_stable(flow.token.id));
+    for flow in proposal.outflows.iter().filter(|flow| !(any_other && is_stable(flow.token.id))) {
         let others = values.outflows.iter().filter(|one| one.token.id != flow.token.id);
         let after = others
             .map(|one| one.usd)

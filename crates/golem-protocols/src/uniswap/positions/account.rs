@@ -62,7 +62,7 @@ pub struct AskedPositions {
 /// Answer of a batch.
 #[derive(Debug)]
 pub enum PositionAnswer {
-    /// All positions.
+    /// The account has no other positions than these.
     Whole(AccountPositions),
     /// There are positions that were not asked for: read their pools and ranges, and ask again.
     Unknown {

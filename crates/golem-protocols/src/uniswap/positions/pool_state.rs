@@ -23,7 +23,7 @@ pub struct PoolState {
     pub fee: u32,
     /// Square root of the price in raw token1 per raw token0, times 2^96.
     pub sqrt_price_x96: U256,
-    /// Current tick.
+    /// Highest tick whose price is at or below the current one.
     pub tick: i32,
     /// Distance between the ticks that a range may end at.
     pub tick_spacing: i32,

@@ -388,7 +388,7 @@ mod tests {
         let together = |data: Vec<Bytes>| Manager::multicallCall { data }.abi_encode();
         let decode = |data: Vec<Bytes>| PositionPlan::decode(&together(data), ME);
         assert_eq!(decode(vec![collect(3), collect(4)]), Err(PositionCallError::OtherPosition(number(3), number(4))));
-        assert_eq!(decode(vec![collect(3), increase(3)]), Err(PositionCallError::Unknown));
+        assert_eq!(decode(vec![increase(3), collect(3)]), Err(PositionCallError::Unknown));
         assert_eq!(decode(vec![collect(3), collect(3)]), Err(PositionCallError::Unknown));
         assert_eq!(decode(vec![]), Err(PositionCallError::Unknown));
         // A single call inside a multicall is the same action in other bytes.
