@@ -32,7 +32,7 @@ a restart of the process with the stop lifted does. `bardo call`, and you yourse
 allowances and cancel orders, but sign nothing else.
 ";
 
-/// What the revocation of every session key means.
+/// Explanation of the revocation of every session key.
 const REVOKED_NOTE: &str = "\
 Session keys are revoked for good. An on-chain delegation of an account stays valid until its owner disables it with the
 owner's own wallet: that key is never here.

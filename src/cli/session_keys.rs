@@ -353,7 +353,7 @@ async fn end(chain: &ConnectedChain, lifetime: Duration) -> Result<u64, CommandF
     Ok(end)
 }
 
-/// What a stolen session key could take, in words.
+/// Loss that a stolen session key could cause, in words.
 async fn stolen(chain: &ConnectedChain, limits: &DelegationLimits, owner: Address) -> Result<String, CommandFailure> {
     let network = chain.network();
     let (native, tokens, router) = match limits.exposure(owner, &network.book) {

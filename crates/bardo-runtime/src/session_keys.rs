@@ -63,7 +63,7 @@ pub struct SessionKeyRequest {
     pub owner: Address,
     /// Limits, with targets and an end.
     pub limits: DelegationLimits,
-    /// Whether the limits must bound what a stolen key could take.
+    /// Requirement that the limits bound what a stolen key could take.
     pub bounds: DraftBounds,
     /// Label for people.
     pub label: SafeText,
@@ -74,11 +74,11 @@ pub struct SessionKeyRequest {
 pub struct RevokedSessionKey {
     /// Id of the key as stored, which may be damaged.
     pub id: SafeText,
-    /// What is known of its delegation.
+    /// Its delegation, as far as it is known.
     pub delegation: RevokedDelegation,
 }
 
-/// What is known of the delegation of a revoked session key without asking the chain.
+/// Delegation of a revoked session key, as far as it is known without asking the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RevokedDelegation {
     /// No signature of its owner was accepted here.
@@ -90,7 +90,7 @@ pub enum RevokedDelegation {
 }
 
 impl RevokedDelegation {
-    /// What the row before its revocation proves. Every field of the owner's call is covered by the owner's signature.
+    /// Reads what the row before its revocation proves. Every field of the owner's call is covered by the owner's signature.
     fn of(connection: &Connection, ended: &EndedSessionKey) -> Self {
         let Ok(accepted) = session_keys::acceptance_of(connection, &ended.id) else { return Self::Unknown };
         let Ok(row) = &ended.before else { return Self::Unknown };
@@ -402,7 +402,7 @@ pub async fn revoke_in(
         Ok::<_, SessionKeyError>((revoked, head))
     });
     let (revoked, head) = written.await.map_err(stored)?;
-    // Without the anchor, whoever puts back an older copy of the ledger would bring the keys back.
+    // Without the anchor, an older copy of the ledger would bring the keys back.
     if let Some(head) = head
         && let Err(error) = LogAnchor::beside(store.path()).advance(head)
     {
@@ -412,22 +412,19 @@ pub async fn revoke_in(
 }
 
 /// Moves the key files of revoked session keys out of the keystore, and returns what failed. They are not deleted, since
-/// a session key may hold native tokens for gas.
+/// a session key may hold native tokens for gas. The audit log decides, so that a damaged row does not matter.
 pub fn retire(folder: &DataFolder) -> Vec<ToolError> {
-    let (keystore, mut failures) = (Keystore::at(folder.keys()), Vec::new());
-    let Ok(ledgers) = folder.ledgers() else { return failures };
-    for database in ledgers {
-        // What cannot be read is not revoked, which the caller has reported.
-        let Ok(Some(connection)) = opened(&database) else { continue };
-        for row in session_keys::all(&connection).unwrap_or_default().into_iter().flatten() {
-            let revoked = matches!(row.claims().state, SessionKeyState::Revoked(_));
-            let Ok(name) = row.claims().id.key_name() else { continue };
-            if revoked && let Err(error) = keystore.retire(&name) {
-                failures.push(custody(error));
-            }
-        }
-    }
-    failures
+    let keystore = Keystore::at(folder.keys());
+    let (Ok(listed), Ok(ledgers)) = (keystore.list(), folder.ledgers()) else { return Vec::new() };
+    // What cannot be read is not revoked, which the caller has reported.
+    let ledgers: Vec<Connection> = ledgers.iter().filter_map(|database| opened(database).ok().flatten()).collect();
+    let is_revoked = |name: &KeyName| {
+        SessionKeyId::of_key(name).map(|id| id.to_string()).is_some_and(|id| {
+            ledgers.iter().any(|ledger| matches!(session_keys::revocation_of(ledger, &id), Ok(Some(_))))
+        })
+    };
+    let revoked = listed.into_iter().map(|key| key.name).filter(is_revoked);
+    revoked.filter_map(|name| keystore.retire(&name).err().map(custody)).collect()
 }
 
 /// Returns the key files of session keys that can sign nothing on real networks: those that were never accepted there,

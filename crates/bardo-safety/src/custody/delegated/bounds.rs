@@ -1,6 +1,6 @@
-//! What a stolen session key could take. A loss limit compares balances around one call, so it says nothing about an
-//! allowance that the call sets and somebody uses later, and nothing about tokens without such a limit. A delegation is
-//! bounded only if every call that it permits is one of those understood here; of all others it is unknown.
+//! Bounds of the loss by a stolen session key. A loss limit compares balances around one call, so it says nothing about
+//! an allowance that the call sets and somebody uses later, and nothing about tokens without such a limit. A delegation
+//! is bounded only if every call that it permits is one of those understood here; of all others it is unknown.
 //!
 //! Not here: tokens for which the owner has left an allowance elsewhere, such as in Permit2 for a router.
 
@@ -16,7 +16,7 @@ use golem_chain::network::{AddressBook, KnownContract};
 /// Upper bound of what a stolen session key can take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyExposure {
-    /// What the owner's rules in the policy contract let pass.
+    /// Calls that the owner's rules in the policy contract let pass.
     PolicyCage,
     /// Sums over all calls.
     AtMost {
@@ -40,7 +40,7 @@ pub enum UnboundedKey {
     Value,
     /// The functions are not listed.
     #[error(
-        "every function may be called: an allowance that a call sets is no loss of that call, and takes everything later"
+        "every function may be called: an allowance that a call sets costs that call nothing, and takes everything later"
     )]
     Methods,
     /// A call is allowed whose effect is not bounded.
@@ -84,7 +84,7 @@ impl DelegationLimits {
                 tokens.push((*token, amount.saturating_mul(calls)));
             }
         }
-        // A listed token can be spent through an allowance of its own, even if its contract is no target of an allowance.
+        // A token among the contracts needs a limit, whichever of its functions may be called.
         for target in self.targets() {
             let is_token = book.tokens().iter().any(|token| token.address == target);
             if is_token && !tokens.iter().any(|(token, _)| *token == target) {

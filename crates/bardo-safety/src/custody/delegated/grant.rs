@@ -28,7 +28,7 @@ const VERSION: &str = "1";
 /// Prefix of the code of an account that has delegated by [EIP-7702](https://eips.ethereum.org/EIPS/eip-7702).
 const DESIGNATOR: [u8; 3] = [0xef, 0x01, 0x00];
 
-/// Whether a draft must bound what a stolen session key could take.
+/// Requirement that a draft bounds what a stolen session key could take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DraftBounds {
     /// It must, by limits that are understood, or by the owner's policy contract.

@@ -1,4 +1,4 @@
-//! What a thief can do with the raw session key, past every check of Bardo's: on the framework's real contracts.
+//! Thefts with the raw session key, past every check of Bardo's, on the framework's real contracts.
 
 use alloy::primitives::{Address, Bytes, U256};
 use alloy::providers::Provider as _;
