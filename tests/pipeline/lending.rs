@@ -26,12 +26,12 @@ struct Fixture {
     executor: Executor,
     phase: watch::Sender<Phase>,
     usdc: Address,
-    weth: Address,
+    dai: Address,
     _folder: tempfile::TempDir,
 }
 
 impl Fixture {
-    /// Account with $4,000 of USDC and half an ether of WETH, under the demo policy with these lines, approved by nobody.
+    /// Account with $4,000 of USDC and $10 of DAI, under the demo policy with these lines, approved by nobody.
     async fn new(account: usize, lines: &str) -> Self {
         Self::over(TestHarness::new(account).await, lines).await
     }
@@ -46,9 +46,11 @@ impl Fixture {
         let executor = executor(catalog, seen(&world), world.fabric(), Some(store), Some(acting));
         let tokens = world.client.network().book.tokens();
         let usdc = tokens.iter().find(|token| token.symbol == "USDC").unwrap().address;
-        let weth = world.contract(KnownContract::WrappedNative);
-        let fixture = Self { world, executor, phase, usdc, weth, _folder: folder };
+        let dai = tokens.iter().find(|token| token.symbol == "DAI").unwrap().address;
+        let fixture = Self { world, executor, phase, usdc, dai, _folder: folder };
         let to = fixture.world.account();
+        // For the interest of what is borrowed.
+        fixture.world.send(dai, OpenMint::mintCall { to, value: U256::from(10_000_000_000_000_000_000_u64) }).await;
         fixture.world.send(usdc, OpenMint::mintCall { to, value: U256::from(4_000_000_000_u64) }).await;
         fixture
     }
@@ -124,10 +126,10 @@ async fn a_debt_is_made_and_unmade() {
     let allowance = Erc20::allowanceCall { owner: fixture.world.account(), spender: fixture.pool() };
     assert_eq!(fixture.world.ask(fixture.usdc, allowance.clone()).await, U256::ZERO, "used up");
 
-    // By hand: 0.1 WETH at about $3,400 against $1,500 at 78 %, so about 1,170 / 340 = 3.44.
-    let before = fixture.held(fixture.weth).await;
-    let borrowed = fixture.done("lending_borrow", "WETH", "0.1").await;
-    assert_eq!(fixture.held(fixture.weth).await - before, U256::from(100_000_000_000_000_000_u64));
+    // By hand: 340 DAI against $1,500 at 78 %, so 1,170 / 340 = 3.44.
+    let before = fixture.held(fixture.dai).await;
+    let borrowed = fixture.done("lending_borrow", "DAI", "340").await;
+    assert_eq!(fixture.held(fixture.dai).await - before, U256::from(340) * U256::from(10).pow(U256::from(18)));
     let factor: f64 = borrowed["health_factor_after"].as_str().unwrap().parse().unwrap();
     assert!((3.3..3.6).contains(&factor), "{factor}");
     let chain: f64 = fixture.health().await.to::<u128>() as f64 / 1e18;
@@ -137,9 +139,9 @@ async fn a_debt_is_made_and_unmade() {
     let read = fixture.call("get_lending_position", json!({"chain": "ethereum"})).await.data.unwrap();
     let rows = read["positions"].as_array().unwrap();
     let row = |token: &str| rows.iter().find(|row| row["token"] == token).unwrap();
-    assert!(!row("USDC")["liquidated_at"].is_null() && row("WETH")["liquidated_at"].is_null(), "{read:#}");
-    let owed = TokenAmount::parse(row("WETH")["debt"].as_str().unwrap(), 18).unwrap().raw();
-    assert!(fixture.position(fixture.weth).await[1] >= owed && !owed.is_zero());
+    assert!(!row("USDC")["liquidated_at"].is_null() && row("DAI")["liquidated_at"].is_null(), "{read:#}");
+    let owed = TokenAmount::parse(row("DAI")["debt"].as_str().unwrap(), 18).unwrap().raw();
+    assert!(fixture.position(fixture.dai).await[1] >= owed && !owed.is_zero());
 
     // Most of the collateral cannot go while the debt stands: the pool would let go of this, with 405 / 340 = 1.19.
     let (refusal, why) = fixture.refused("lending_withdraw", "USDC", "980").await;
@@ -151,16 +153,16 @@ async fn a_debt_is_made_and_unmade() {
 
     // Exits pass at the end of a life: the whole debt, then the whole supply.
     fixture.phase.send(Phase::Terminal).unwrap();
-    let repaid = fixture.done("lending_repay", "WETH", "max").await;
-    assert_eq!(fixture.position(fixture.weth).await[1], U256::ZERO);
+    let repaid = fixture.done("lending_repay", "DAI", "max").await;
+    assert_eq!(fixture.position(fixture.dai).await[1], U256::ZERO);
     let paid = TokenAmount::parse(repaid["amount"].as_str().unwrap(), 18).unwrap().raw();
     assert!(
-        paid >= owed && paid - owed < U256::from(1_000_000_000_000_u64),
+        paid >= owed && paid - owed < U256::from(10_000_000_000_000_000_u64),
         "with the interest of a few blocks: {paid}"
     );
     let counted: f64 = repaid["counted_usd"].as_str().unwrap().parse().unwrap();
     assert!(counted < 30.0, "a repayment spends gas only: {counted}");
-    assert_eq!(fixture.world.ask(fixture.weth, allowance.clone()).await, U256::ZERO, "what was not used is revoked");
+    assert_eq!(fixture.world.ask(fixture.dai, allowance.clone()).await, U256::ZERO, "what was not used is revoked");
     let withdrawn = fixture.done("lending_withdraw", "USDC", "max").await;
     assert_eq!(fixture.position(fixture.usdc).await, [U256::ZERO; 2]);
     let end = fixture.held(fixture.usdc).await;
