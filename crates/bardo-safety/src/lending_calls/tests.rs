@@ -1,4 +1,4 @@
-use alloy::primitives::{Bytes, LogData, address};
+use alloy::primitives::{Bytes, address};
 
 use super::*;
 use crate::proposal::{AllowanceBound, AllowanceKind, Inflow, Outflow};
@@ -206,7 +206,6 @@ fn a_whole_exit_closes_and_a_part_decreases() {
 }
 
 fn log<E: alloy::sol_types::SolEvent>(address: Address, event: &E) -> Log {
-    let LogData { .. } = event.encode_log_data();
     Log { address, data: event.encode_log_data() }
 }
 
@@ -227,7 +226,13 @@ fn the_receipt_proves_the_action() {
     assert_eq!(missing(borrow(), log(OTHER, &borrowed(ME, amount))), Some("Borrow"), "not the pool's");
     assert_eq!(missing(borrow(), log(POOL, &borrowed(OTHER, amount))), Some("Borrow"));
     assert_eq!(missing(borrow(), log(POOL, &borrowed(ME, amount - U256::ONE))), Some("Borrow"));
-    let repaid = |amount, useATokens| AavePool::Repay { reserve, user: ME, repayer: ME, amount, useATokens };
+    let repaid = |amount, from_supply| AavePool::Repay {
+        reserve,
+        user: ME,
+        repayer: ME,
+        amount,
+        useATokens: from_supply,
+    };
     assert_eq!(missing(repay(), log(POOL, &repaid(amount - U256::ONE, false))), None, "the debt was smaller");
     assert_eq!(missing(repay(), log(POOL, &repaid(amount + U256::ONE, false))), Some("Repay"));
     assert_eq!(missing(repay(), log(POOL, &repaid(amount, true))), Some("Repay"), "paid from the supply");
