@@ -226,13 +226,8 @@ fn the_receipt_proves_the_action() {
     assert_eq!(missing(borrow(), log(OTHER, &borrowed(ME, amount))), Some("Borrow"), "not the pool's");
     assert_eq!(missing(borrow(), log(POOL, &borrowed(OTHER, amount))), Some("Borrow"));
     assert_eq!(missing(borrow(), log(POOL, &borrowed(ME, amount - U256::ONE))), Some("Borrow"));
-    let repaid = |amount, from_supply| AavePool::Repay {
-        reserve,
-        user: ME,
-        repayer: ME,
-        amount,
-        useATokens: from_supply,
-    };
+    let repaid =
+        |amount, from_supply| AavePool::Repay { reserve, user: ME, repayer: ME, amount, useATokens: from_supply };
     assert_eq!(missing(repay(), log(POOL, &repaid(amount - U256::ONE, false))), None, "the debt was smaller");
     assert_eq!(missing(repay(), log(POOL, &repaid(amount + U256::ONE, false))), Some("Repay"));
     assert_eq!(missing(repay(), log(POOL, &repaid(amount, true))), Some("Repay"), "paid from the supply");

@@ -7,7 +7,8 @@ use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::multicall::{BatchResults, CallBatch, CallIndex};
 use golem_chain::price::PriceOrigin;
-use golem_protocols::aave::market::{MarketContracts, MarketError, ReserveState};
+use golem_protocols::aave::market::{MarketContracts, MarketError};
+use golem_protocols::aave::reserve::ReserveState;
 use golem_tools::engine::ConnectedChain;
 
 /// Amount of a token with its decimals, in raw units.
