@@ -477,7 +477,7 @@ async fn impossible_deposits_are_refused_before_anything_is_proposed() {
     assert_eq!(code(&fixture.call("increase_liquidity", others).await), Some(ErrorCode::ValidationFailed));
 }
 
-/// What the position is owed goes back into it but for what its range does not take, which the wallet gets to the unit.
+/// Compounded fees go back into their position but for what its range does not take, which the wallet gets to the unit.
 #[tokio::test(flavor = "multi_thread")]
 async fn fees_are_added_to_their_position() {
     let fixture = Fixture::depositing(&TRADED, 7, "DAI").await;
