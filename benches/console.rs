@@ -126,6 +126,7 @@ fn page() -> Page {
             tokens: (1..=8).map(token).collect(),
             pools: (1..=16).map(pool).collect(),
             balances: Vec::new(),
+            positions: vec![],
             activity: Vec::new(),
         })));
     }

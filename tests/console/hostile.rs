@@ -200,6 +200,7 @@ fn market(turn: u64) -> SessionNews {
         tokens: (1..=8).map(token).collect(),
         pools: vec![pool],
         balances: vec![BalanceRow { symbol: text("WETH"), amount, value: None }],
+        positions: vec![],
         activity: vec![activity],
     })))
 }
