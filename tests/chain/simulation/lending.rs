@@ -129,13 +129,20 @@ fn sums_rates_and_health_of_random_accounts_are_those_of_the_contracts() {
             market.push(asset, U256::from(price * DOLLAR / 10_000 * random.random_range(swing)));
         }
         let user = [ALICE, BOB, CAROL][random.random_range(0..3)];
+        let action = random.random_range(0..10);
+        // The first account does everything with every token; the others owe dollars against ether and bitcoin.
+        let (token, _, price, decimals) = match (user == ALICE, action) {
+            (true, _) => (token, asset, price, decimals),
+            (false, 4..9) => TOKENS[random.random_range(1..3)],
+            (false, _) => TOKENS[random.random_range(0..2) * 3],
+        };
         let (at, pool) = (market.token(token), market.pool());
         let amount =
             dollars(random.random_range(1..60_000), price, decimals) + U256::from(random.random_range(0..999_u64));
         let world = &mut market.world;
         // A refusal of the pool, such as for a lack of collateral, changes nothing.
         let variable = U256::from(2);
-        let _refused = match random.random_range(0..10) {
+        let _refused = match action {
             0..4 => {
                 let supply = AavePool::supplyCall { asset: at, amount, onBehalfOf: user, referralCode: 0 };
                 world.try_send(user, pool, supply)
@@ -197,7 +204,7 @@ fn sums_rates_and_health_of_random_accounts_are_those_of_the_contracts() {
         }
     }
     println!("{ROUNDS} rounds: {indebted} with debt, {fell} falls, {repaid} repayments");
-    assert!(indebted > 1_000 && fell > 150 && repaid > 300, "{indebted} {fell} {repaid}");
+    assert!(indebted > 1_000 && fell > 100 && repaid > 300, "{indebted} {fell} {repaid}");
 }
 
 #[test]

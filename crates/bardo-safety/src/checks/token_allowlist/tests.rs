@@ -219,6 +219,7 @@ fn of_every_book_only_roles_that_take_tokens_get_an_allowance() {
         "v2Router",
         "v3PositionManager",
         "v4PositionManager",
+        "aavePool",
     ];
     let mut walked = 0;
     for network in named() {
