@@ -104,7 +104,8 @@ pub struct PriceFall {
 
 /// Returns for each collateral the fall of its price that alone makes the debt liquidable: from
 /// Σ collateralᵢ·thresholdᵢ = debt, solved for one price. `None` for a reserve without collateral, or whose fall to
-/// zero would not do it, or that is also borrowed, so that its price moves both sides.
+/// zero would not do it, or that is also borrowed, so that its price moves both sides. The pool rounds the mean threshold
+/// down to a basis point, so with several collaterals it liquidates up to 0.02 % earlier.
 ///
 /// # Errors
 /// [`OutOfRange`]
