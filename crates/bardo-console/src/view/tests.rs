@@ -123,6 +123,7 @@ pub(super) fn question(words: &SafeText) -> Question {
             usable_until: 1_700_000_200,
             fields: vec![(text("recipient"), words.clone()), (words.clone(), text("7"))],
         }),
+        publishes: Vec::new(),
         allowances: vec![AllowanceAfter {
             symbol: text("WETH"),
             spender: Address::repeat_byte(0x22),
