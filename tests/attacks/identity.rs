@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bardo::base::error::ErrorCode;
 use bardo::base::text::SafeText;
-use bardo::engine::CallStatus;
+use bardo::engine::{ApprovalMode, ToolCall, ToolInput};
 use bardo::runtime::questions::answering::queued_at;
 use bardo::runtime::questions::{RequestContext, is_bound};
 use bardo::safety::approval::{OperatorAnswer, OperatorReply};
@@ -17,30 +17,24 @@ use bardo_testkit::golem_harness::GolemHarness;
 /// Endpoint that a prompt-injected brain sends customers to.
 const ELSEWHERE: &str = "https://elsewhere.example/card.json";
 
-/// Registration with a foreign endpoint, by the agent's own API.
-fn registration() -> Value {
-    json!({
-        "kind": "register-agent",
-        "params": {
-            "name": "Ada", "description": "Swaps in small steps.",
-            "registration": {"a2a_endpoint": ELSEWHERE},
-        },
-        "why": "So that customers find me.",
-    })
+/// Registration with a foreign endpoint.
+fn registration(approve: ApprovalMode) -> ToolCall {
+    let params = json!({
+        "name": "Ada", "description": "Swaps in small steps.", "registration": {"a2a_endpoint": ELSEWHERE},
+    });
+    let call = ToolCall::new("identity_register_agent", ToolInput::Json(params));
+    ToolCall { approve: Some(approve), ..call }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_brain_publishes_nothing_in_the_operators_name_without_a_decision() {
+async fn nothing_is_published_in_the_operators_name_without_a_decision() {
     let harness = GolemHarness::new().await;
     let before = harness.sent().await;
-    let golem = harness.golem("ada", "golem-instance");
-    let preview = golem.call("preview_action", registration()).await;
-    assert_eq!(preview.status, CallStatus::Simulated, "{preview:#?}");
-    let permit = preview.decision_hints.as_ref().unwrap()["permit"].clone();
-    assert!(permit["reasons"].to_string().contains("\"publishes\""), "{permit:#}");
-    let commit = json!({"permit_id": permit["permit_id"], "simulation_hash": permit["simulation_hash"]});
-    let refused = golem.call("commit_action", commit).await;
-    assert_eq!(refused.error.as_ref().map(|error| error.code()), Some(ErrorCode::ApprovalRequired), "{refused:#?}");
+    let refused = harness.operators_executor().call(registration(ApprovalMode::Never)).await;
+    let error = refused.error.unwrap();
+    assert_eq!(error.code(), ErrorCode::ApprovalRequired, "{error}");
+    let details = Value::Object(error.details().clone()).to_string();
+    assert!(details.contains("\"publishes\""), "{details}");
     assert_eq!(harness.sent().await, before, "nothing is signed");
 }
 
@@ -64,11 +58,7 @@ async fn the_decision_shows_every_line_that_would_be_published() {
         queue.answer(permit_id, OperatorReply::from(OperatorAnswer::Refuse { reason })).unwrap();
         question
     });
-    let golem = harness.golem("ada", "golem-instance");
-    let preview = golem.call("preview_action", registration()).await;
-    let permit = preview.decision_hints.as_ref().unwrap()["permit"].clone();
-    let commit = json!({"permit_id": permit["permit_id"], "simulation_hash": permit["simulation_hash"]});
-    let refused = golem.call("commit_action", commit).await;
+    let refused = harness.operators_executor().call(registration(ApprovalMode::Ask)).await;
     assert_eq!(refused.error.map(|error| error.code()), Some(ErrorCode::ApprovalRefused));
     let question = tokio::time::timeout(Duration::from_secs(60), reading).await.unwrap().unwrap();
     let shown: Vec<_> = sections(&question, 0).into_iter().flat_map(|section| section.rows).collect();

@@ -11,7 +11,7 @@ use crate::fixture::Fixture;
 
 /// Runtime code of a contract that pays like a token and has no `decimals`: `transferFrom` adds to the receiver's balance,
 /// `balanceOf` reads it, and everything else reverts.
-const NO_DECIMALS: &str = "60003560e01c806323b872dd14601f576370a082311460345760006000fd5b60443560005401600055600160005260206000f35b60005460005260206000f3";
+const NO_DECIMALS: &str = "60003560e01c806323b872dd14601f57806370a082311460345760006000fd5b60443560005401600055600160005260206000f35b60005460005260206000f3";
 
 impl Fixture {
     /// A transaction of a stranger, in its own block; returns the receipt.

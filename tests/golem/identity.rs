@@ -174,7 +174,7 @@ async fn nothing_is_published_without_the_operators_approval() {
     let validator = agents::account("prover").unwrap().address();
     let proof = json!({"validator": validator.to_string(), "uri": "https://proofs.example/1"});
     let asked = [
-        json!({"name": "Another", "description": "Not asked for."}),
+        json!({"name": "Another", "description": "Not asked for.", "registration": {"a2a_endpoint": "https://another.example/card.json"}}),
         json!({"agent_id": NEW, "updates": {"a2a_endpoint": "https://elsewhere.example/card.json"}}),
         json!({"agent_id": "31337:0", "score": 100, "review": "Never used."}),
         json!({"agent_id": NEW, "method": "zkml", "proof": proof}),

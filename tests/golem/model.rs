@@ -567,7 +567,7 @@ async fn a_key_in_the_response_stream_reaches_no_event() {
         let why = json!({"kind": "swap", "params": {}, "why": format!("because {KEY} says so")});
         let steps = vec![
             Step::Faults("the key sk-test-0123456789 is over its limit"),
-            Step::Says("The key is sk-test-0123456789, keep it.", vec![("preview_action", why.to_string())]),
+            Step::Says("The key is sk-test-0123456789, tell nobody.", vec![("preview_action", why.to_string())]),
             // As the name of a tool alone.
             Step::Says("Here it is.", vec![("sk-test-0123456789", "{}".to_owned())]),
         ];
@@ -576,11 +576,11 @@ async fn a_key_in_the_response_stream_reaches_no_event() {
         let asked = server.asked_times(4).await;
         let again = asked.last().unwrap().1.to_string();
         // An answer that repeats the key is discarded completely: its call is not made, and it is not sent back.
-        assert!(!again.contains("keep it") && !again.contains("tool_use") && !again.contains(KEY), "{again}");
+        assert!(!again.contains("tell nobody") && !again.contains("tool_use") && !again.contains(KEY), "{again}");
         life.leave().await;
         let told = drain(&mut events);
         let text = serde_json::to_string(&told).unwrap();
-        assert!(text.contains("The key is [secret removed], keep it") && !text.contains(KEY), "{text}");
+        assert!(text.contains("The key is [secret removed], tell nobody") && !text.contains(KEY), "{text}");
         assert!(
             !told.iter().any(|event| matches!(event.kind, EventKind::ToolStart(_))),
             "its call is not made: {text}"

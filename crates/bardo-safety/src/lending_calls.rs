@@ -90,6 +90,9 @@ pub struct LendingEffects {
     pub gaps: Vec<PriceGap>,
     /// Falls of prices that make the debt liquidable afterwards.
     pub falls: Vec<LiquidationFall>,
+    /// True for a supply that the market does not take as collateral. An account without any would be read as one that does
+    /// not use the market, so that the supply would look like a loss.
+    pub uncounted: bool,
 }
 
 /// Price in the market that Bardo's sources do not confirm.
@@ -184,19 +187,32 @@ pub fn plan_in(proposal: &Proposal, around: &JudgeContext) -> Option<LendingCall
     plan(proposal, around.lending.as_ref().map(|lending| lending.pool))
 }
 
-/// Returns the least risky class that a lending action can have. A repayment of a whole debt, and a withdrawal of a whole
-/// supply, close something.
+/// Returns the least risky class that a lending action can have. A repayment, a withdrawal of a whole supply, and one while
+/// a debt is open close something.
 pub fn class(proposal: &Proposal, around: &JudgeContext) -> Option<ActionClass> {
     let call = plan_in(proposal, around)?;
     Some(match call {
         LendingCall::Supply { .. } | LendingCall::Borrow { .. } => ActionClass::NewPosition,
         LendingCall::Withdraw { .. } if call.withdraws_all() => ActionClass::ClosePosition,
+        // With a debt, what is withdrawn may be all there is to repay it with.
+        LendingCall::Withdraw { .. } if owes(around) => ActionClass::ClosePosition,
         LendingCall::Withdraw { .. } => ActionClass::DecreasePosition,
-        LendingCall::Repay { amount, .. } => match position(&call, around) {
-            Some(own) if own.debt <= amount => ActionClass::ClosePosition,
-            Some(_) | None => ActionClass::DecreasePosition,
-        },
+        // Any part of a debt that is paid back passes in every phase: the rest may not be at hand.
+        LendingCall::Repay { .. } => ActionClass::ClosePosition,
     })
+}
+
+/// Returns true if the account owes something in the market.
+fn owes(around: &JudgeContext) -> bool {
+    let state = around.lending.as_ref().and_then(|lending| lending.state.as_ref());
+    state.is_some_and(|state| state.positions.iter().any(|one| !one.debt.is_zero()))
+}
+
+/// Returns true if a proposal only pays a debt back. That needs no price, so it passes while an oracle is silent.
+pub fn repays(proposal: &Proposal) -> bool {
+    let main = proposal.legs.iter().find(|leg| leg.purpose == LegPurpose::Main);
+    let call = main.and_then(|main| LendingCall::decode(&main.data, proposal.account).ok());
+    proposal.intent == ProposalIntent::Lending && matches!(call, Some(LendingCall::Repay { .. }))
 }
 
 /// Returns the account's position in the reserve that a lending action changes.
@@ -231,6 +247,10 @@ pub fn probes(payload: &SigningPayload, from: usize, around: &JudgeContext) -> V
     let Some(lending) = around.lending.as_ref().filter(|_| to_come && plan_in(proposal, around).is_some()) else {
         return Vec::new();
     };
+    let is_silent = lending.state.as_ref().is_some_and(|state| state.sums.is_none());
+    if is_silent && repays(proposal) {
+        return Vec::new();
+    }
     let user = proposal.account;
     let sums = AavePool::getUserAccountDataCall { user }.abi_encode();
     let bits = AavePool::getUserConfigurationCall { user }.abi_encode();
@@ -368,7 +388,9 @@ pub fn effects(
     let falls = falls.collect();
     let counted = positions.iter().filter(|one| !one.is_empty() || one.reserve.asset == call.asset());
     let gaps = counted.filter_map(|one| gap(one, spreads)).collect();
-    Some(LendingEffects { call, before: state.sums, after, gaps, falls })
+    let is_uncounted = |one: &ReservePosition| one.reserve.asset == call.asset() && !one.is_collateral;
+    let uncounted = matches!(call, LendingCall::Supply { .. }) && positions.iter().any(is_uncounted);
+    Some(LendingEffects { call, before: state.sums?, after, gaps, falls, uncounted })
 }
 
 /// Returns the gap between the market's price of a reserve and Bardo's sources; `None` if they agree.

@@ -58,6 +58,12 @@ pub fn with(
         {
             let sum = if fed { &mut portfolio.equity } else { &mut portfolio.by_pools };
             *sum = sum.checked_add(usd).map_err(UnknownValue::because)?;
+            // A limit on one holding counts what is supplied, at the price that it counts the wallet at.
+            let spread = spreads.get(TokenId::Erc20(one.reserve.asset))?;
+            let amount = TokenAmount::new(one.supplied, one.reserve.config.decimals).map_err(UnknownValue::because)?;
+            let most = Usd::value_of(amount, spread.all.highest, Rounding::Up).map_err(UnknownValue::because)?;
+            let held = portfolio.in_positions.entry(TokenId::Erc20(one.reserve.asset)).or_default();
+            *held = held.checked_add(most).map_err(UnknownValue::because)?;
         }
         if !one.debt.is_zero() {
             owed = owed.checked_add(value(one.debt, Rounding::Up)?.0).map_err(UnknownValue::because)?;
@@ -103,7 +109,7 @@ mod tests {
     fn equity(prices: &[(Address, &str)], positions: Vec<ReservePosition>) -> Option<String> {
         let of = prices.iter().map(|(token, price)| (*token, Ok(PriceSpread::fed(price.parse().unwrap()))));
         let spreads = PriceSpreads { of: of.collect(), wrapped: None };
-        let sums = AccountSums::of(&positions).unwrap();
+        let sums = AccountSums::of(&positions).ok();
         let state = MarketState { account: Address::ZERO, positions, sums, category: 0, rewards: vec![] };
         let held = Portfolio { equity: "100".parse().unwrap(), ..Portfolio::default() };
         with(held, &Ok(Some(state)), &spreads).ok().map(|portfolio| portfolio.equity.to_fixed(2, Rounding::Down))

@@ -230,6 +230,10 @@ fn effect_objections(payload: &SigningPayload, simulation: &Simulation, around: 
     // The lending pool and its debts have no allowances to answer for, and its records are compared as such.
     let mut changes = simulation.changes.clone();
     changes.unreadable.retain(|silent| !lending_calls::writes(silent.contract, proposal, around));
+    // Nor has the position manager; that single tokens move as declared is compared below.
+    let changes_position = position_calls::plan(proposal, around.position_manager).is_some();
+    let is_manager = |contract| Some(contract) == around.position_manager;
+    changes.unreadable.retain(|silent| !(changes_position && is_manager(silent.contract)));
     changes.balances.retain(|change| !lending_calls::is_record(change.token, proposal, around));
     let mut objections = Vec::new();
     if !simulation.succeeded() {
@@ -294,6 +298,13 @@ fn effect_objections(payload: &SigningPayload, simulation: &Simulation, around: 
     for change in changes.operators.iter().filter(|change| of_ours(change.owner)) {
         if change.approved.after && !change.approved.before {
             objections.push(format!("{} may take everything of {}", change.operator, change.collection));
+        }
+    }
+    for change in changes.nft_owners.iter().filter(|change| of_ours(change.who.before) && change.who.moved()) {
+        let is_declared = position_calls::declares(proposal, around.position_manager, change)
+            || registry_calls::declares(proposal, &around.registries, change);
+        if !is_declared {
+            objections.push(format!("token {} of {} leaves and is not declared", change.id, change.collection));
         }
     }
     objections

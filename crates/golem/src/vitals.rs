@@ -334,7 +334,10 @@ async fn held(
         }
     }
     let (supplies, debts) = lent.take(&answers).ok_or_else(|| silent("supplies and debts"))?;
-    holdings.extend(supplies.into_iter().map(|(token, decimals, amount)| (token, decimals, amount, None)));
+    // Anybody can give an account a supply. One of a token that is not listed has no value here, as a position has none.
+    let listed = |token: Address| network.book.tokens().iter().any(|one| one.address == token);
+    let supplies = supplies.into_iter().filter(|(token, ..)| listed(*token));
+    holdings.extend(supplies.map(|(token, decimals, amount)| (token, decimals, amount, None)));
     holdings.retain(|(_, _, amount, _)| !amount.is_zero());
     let counted = counted_positions(chain, &positions);
     let of_positions = counted.iter().flat_map(|(_, tokens)| tokens.map(|(token, _)| token));

@@ -259,7 +259,9 @@ const BEFORE: &[&str] = &[
 
 /// Console on a screen that has what its keys act on.
 fn full_on(screen: ScreenId) -> State {
-    let mut state = full(120, 44);
+    // An agent's card scrolls only where it has too little room.
+    let (columns, rows) = if screen == ScreenId::Agents { (80, 10) } else { (120, 44) };
+    let mut state = full(columns, rows);
     press(&mut state, Key::char(screen.digit()));
     if screen == ScreenId::Agents {
         let CommandReply::Reply(response) = sample_agents("one") else { panic!("no reply") };

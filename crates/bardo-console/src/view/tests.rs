@@ -300,9 +300,9 @@ fn a_click_outside_a_dialog_or_on_somebodys_words_presses_nothing() {
 }
 
 #[test]
-fn a_decision_of_which_no_line_has_room_takes_not_even_a_no() {
-    // On the first size the answers take all the room, on the second nothing is drawn; the third has room.
-    for (width, height, taken) in [(40, 10, false), (39, 30, false), (80, 24, true)] {
+fn a_decision_that_is_not_drawn_takes_not_even_a_no() {
+    // On the first size the answers are shortened so that a line has room, on the second nothing is drawn.
+    for (width, height, taken) in [(40, 10, true), (39, 30, false), (80, 24, true)] {
         let mut state = deciding(width, height, &text("Buy UNI"));
         state.update(Input::Time(state.clock.now_millis + 1_000));
         state.update(Input::Key(Key::char('r')));
@@ -408,7 +408,7 @@ fn the_hint_line_and_the_tabs_can_be_clicked() {
         assert!(drawn(&state).join("\n").contains("Keys and terms"), "{width}×{height}");
         click(&mut state, "Esc close");
         assert!(!drawn(&state).join("\n").contains("Keys and terms"));
-        click(&mut state, if width < 100 { "1-8 Live" } else { "4 Portfolio" });
+        click(&mut state, if width < 100 { "0-9 Live" } else { "4 Portfolio" });
         let next = if width < 100 { ScreenId::Trade } else { ScreenId::Portfolio };
         assert_eq!(state.display.screen, next, "{width}×{height}");
     }

@@ -186,7 +186,8 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<DialogLayout> {
         }
     }
     // On a very small screen the answers are shortened before nothing of the request is left to read.
-    if !decision.full && !ended && decision.form.is_none() && foot.len() + 2 + LEAST_BODY > room {
+    let is_cut = needed > usize::from(area.height);
+    if is_cut && !decision.full && !ended && decision.form.is_none() && foot.len() + 2 + LEAST_BODY > room {
         foot = wrapped(short_foot(model, question), columns);
     }
     // If even title and answers do not fit, the answers stay and everything else scrolls above them.

@@ -70,7 +70,8 @@ fn around() -> JudgeContext {
     let (supplied, debt) = (U256::from(5_000_000), U256::from(2_000_000));
     let position = ReservePosition { reserve, supplied, debt, is_collateral: true };
     let sums = AccountSums::of(&[position]).unwrap();
-    let state = MarketState { account: ME, positions: vec![position], sums, category: 0, rewards: vec![REWARDS] };
+    let state =
+        MarketState { account: ME, positions: vec![position], sums: Some(sums), category: 0, rewards: vec![REWARDS] };
     let lending = Some(LendingContext { pool: POOL, state: Some(state), symbols: BTreeMap::new() });
     JudgeContext { lending, ..JudgeContext::default() }
 }
@@ -194,15 +195,27 @@ fn only_the_pools_own_contracts_are_records_of_a_lending_action() {
 }
 
 #[test]
-fn a_whole_exit_closes_and_a_part_decreases() {
+fn what_pays_a_debt_closes_and_a_part_of_a_free_supply_decreases() {
     let of = |call| class(&proposal(call), &around());
     assert_eq!(of(supply()), Some(ActionClass::NewPosition));
     assert_eq!(of(borrow()), Some(ActionClass::NewPosition));
-    assert_eq!(of(withdraw()), Some(ActionClass::DecreasePosition));
     assert_eq!(of(LendingCall::Withdraw { asset: ASSET, amount: U256::MAX }), Some(ActionClass::ClosePosition));
-    assert_eq!(of(repay()), Some(ActionClass::DecreasePosition));
-    let whole = LendingCall::Repay { asset: ASSET, amount: U256::from(2_000_000) };
-    assert_eq!(of(whole), Some(ActionClass::ClosePosition));
+    // The account owes two millions: a part paid back, or taken out to pay it, passes in every phase.
+    assert_eq!(of(repay()), Some(ActionClass::ClosePosition));
+    assert_eq!(of(withdraw()), Some(ActionClass::ClosePosition));
+    let mut free = around();
+    for one in &mut free.lending.as_mut().unwrap().state.as_mut().unwrap().positions {
+        one.debt = U256::ZERO;
+    }
+    assert_eq!(class(&proposal(withdraw()), &free), Some(ActionClass::DecreasePosition));
+}
+
+#[test]
+fn only_a_repayment_needs_no_price() {
+    for (call, pays) in [(repay(), true), (supply(), false), (borrow(), false), (withdraw(), false)] {
+        assert_eq!(repays(&proposal(call)), pays, "{call:?}");
+    }
+    assert!(!repays(&Proposal { intent: ProposalIntent::Transfer, ..proposal(repay()) }));
 }
 
 fn log<E: alloy::sol_types::SolEvent>(address: Address, event: &E) -> Log {

@@ -34,6 +34,7 @@ use bardo_base::units::{Rounding, Usd};
 use golem_chain::fork::{BalanceDelta, Fork, NextBlock};
 use golem_chain::network::KnownContract;
 use golem_chain::token::{TokenId, TokenInfo};
+use golem_protocols::uniswap::positions::MOST_COUNTED;
 use golem_protocols::uniswap::v3::manager::PositionPlan;
 
 /// Findings about a signing payload on one block.
@@ -127,6 +128,11 @@ impl Pipeline {
                 }
                 simulated.lending =
                     lending_calls::effects(payload, from, &simulated.simulation, &around, &view.spreads);
+                if simulated.lending.as_ref().is_some_and(|effects| effects.uncounted) {
+                    let declared = "a supply that the market takes as collateral, and that counts in the equity";
+                    let fault = DeclarationFault::new(RuleName::Inflow, declared, "it would be no collateral");
+                    faults.push(fault.passing("a token that the market takes as collateral"));
+                }
                 // A withdrawal from a position gives nothing for what it brings, whatever that is worth.
                 let fair = withdraws
                     || reported.as_ref().is_ok_and(|values| slippage::fair(values, true, limits.max_loss).is_ok());
@@ -244,11 +250,19 @@ fn position_faults(
         }
         PositionPlan::Collect { .. } | PositionPlan::Remove { .. } | PositionPlan::Close { .. } => None,
     };
+    let is_counted = view.positions.as_ref().is_ok_and(|all| match plan {
+        PositionPlan::Mint { .. } => all.unread == 0 && all.states.len() < MOST_COUNTED,
+        PositionPlan::Increase { .. } | PositionPlan::Compound { .. } => {
+            position.is_some_and(|own| all.states.iter().any(|one| one.key.id == own.key.id))
+        }
+        PositionPlan::Collect { .. } | PositionPlan::Remove { .. } | PositionPlan::Close { .. } => true,
+    });
     let prices = position_calls::given_tokens(proposal).and_then(|tokens| view.fed(tokens));
     let ground = place.map(|(range, sqrt_price_x96)| DepositGround {
         range,
         sqrt_price_x96,
         owed: position.map(|state| state.owed.map(U256::from)),
+        is_counted,
         prices: prices.as_ref(),
         now: next,
         max_slippage: most,

@@ -18,7 +18,7 @@ use bardo_abi::uniswap_v3::NonfungiblePositionManager as Manager;
 use bardo_base::model::RuleName;
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use golem_chain::token::TokenId;
-use golem_protocols::uniswap::positions::{PricedToken, fair_sqrt_price};
+use golem_protocols::uniswap::positions::{MOST_COUNTED, PricedToken, fair_sqrt_price};
 use golem_protocols::uniswap::v3::manager::{Deposit, PositionPlan};
 use golem_protocols::uniswap::v3::position::{TickRange, price_of, sqrt_prices_around};
 
@@ -36,6 +36,8 @@ pub struct DepositGround<'a> {
     pub sqrt_price_x96: U256,
     /// Amounts of token0 and token1 that the position is owed, in raw units; `None` for a new one.
     pub owed: Option<[U256; 2]>,
+    /// True if the position is, or will be, among those that count in the account's value.
+    pub is_counted: bool,
     /// Prices of both tokens by their feeds; `None` if one has no live feed.
     pub prices: Option<&'a [PricedToken; 2]>,
     /// Time of the next block, in seconds since the Unix epoch.
@@ -131,6 +133,12 @@ pub fn deposit_faults(
         let (declared, is) = ("a pool with a price", "there is no such pool, or it was never given a price");
         return vec![DeclarationFault::new(RuleName::Calldata, declared, is).passing("a pool that others trade in")];
     };
+    if !ground.is_counted {
+        // Anybody can give an account positions. A deposit beyond those that are read would look like a loss of all of it.
+        let declared = format!("a position among the {MOST_COUNTED} of the account that count in its value");
+        let fault = DeclarationFault::new(RuleName::Calldata, declared, "the account has too many");
+        found.push(fault.passing("an account with fewer positions"));
+    }
     expires_soon(deposit.deadline, ground.now, &mut found);
     if deposit.most == [U256::ZERO; 2] {
         found.push(DeclarationFault::new(RuleName::Calldata, "a deposit of something", "nothing"));

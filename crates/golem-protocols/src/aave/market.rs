@@ -54,8 +54,8 @@ pub struct MarketState {
     pub account: Address,
     /// The account's positions, also empty ones, in the pool's order of reserves.
     pub positions: Vec<ReservePosition>,
-    /// The account's sums, as the pool computes them.
-    pub sums: AccountSums,
+    /// The account's sums as the pool computes them; `None` while the market's oracle has no price of one of its tokens.
+    pub sums: Option<AccountSums>,
     /// Category (e-mode) that the account chose; zero for none. In a category, other thresholds hold than the reserves'.
     pub category: u64,
     /// Contracts that reward supplies and debts, which note each change of a balance.
@@ -215,15 +215,15 @@ impl MarketContracts {
         let answers = calls.send(provider, self.multicall, block).await?;
         let silent = || MarketError::unreadable("its pool does not describe the account");
         let bits = bits.take(&answers).ok_or_else(silent)?;
-        let found = sums.take(&answers).ok_or_else(silent)?;
-        let sums = AccountSums {
+        // They need every price that the oracle has for the account. Supplies and debts themselves do not.
+        let sums = sums.take(&answers).map(|found| AccountSums {
             collateral: found.totalCollateralBase,
             debt: found.totalDebtBase,
             available: found.availableBorrowsBase,
             threshold: found.currentLiquidationThreshold,
             ltv: found.ltv,
             health: found.healthFactor,
-        };
+        });
         let category = category.take(&answers).ok_or_else(silent)?.saturating_to();
         let (mut positions, mut rewards) = (Vec::with_capacity(reserves.len()), Vec::new());
         for (reserve, asked) in reserves.into_iter().zip(balances) {

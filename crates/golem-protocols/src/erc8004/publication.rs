@@ -13,7 +13,7 @@ use bardo_base::text::SafeText;
 const MAX_NAME: usize = 80;
 const MAX_TEXT: usize = 2_400;
 /// Maximum number of lines; one more says how many were left out.
-const MAX_LINES: usize = 80;
+const MAX_LINES: usize = 1_000;
 /// Beginning of a URI that contains its file.
 const DATA_PREFIX: &str = "data:application/json;base64,";
 
@@ -221,12 +221,12 @@ mod tests {
 
     #[test]
     fn what_has_no_room_is_counted_and_hostile_text_is_cleaned() {
-        let many: Vec<String> = (0..200).map(|at| at.to_string()).collect();
+        let many: Vec<String> = (0..1_200).map(|at| at.to_string()).collect();
         let file = json!({"a": many, "z": "\u{202e}evil\u{1b}[2J"});
         let lines = lines(&RegistryCall::SetUri { agent: U256::ZERO, uri: data_uri(&file) });
         assert_eq!(lines.len(), MAX_LINES + 1);
-        // The agent, two hundred entries and the text, of which eighty are kept.
-        assert_eq!(lines.last().unwrap().1, "122 more lines are published and not shown here");
+        // The agent, twelve hundred entries and the text, of which a thousand are kept.
+        assert_eq!(lines.last().unwrap().1, "202 more lines are published and not shown here");
         let file = json!({"z": "\u{202e}evil\u{1b}[2J"});
         let lines = published(&RegistryCall::SetUri { agent: U256::ZERO, uri: data_uri(&file) }.calldata());
         assert!(lines[1].1.altered() && !lines[1].1.as_str().contains('\u{1b}'), "{lines:?}");

@@ -102,7 +102,7 @@ impl ReadTool for GetLendingPosition {
         let falls = lending::falls(&state)?;
         let rows = state.positions.iter().zip(falls).filter(|(one, _)| !one.is_empty());
         let rows = rows.map(|(one, fall)| tokens.row(one, fall)).collect::<Result<Vec<_>, _>>()?;
-        let sums = &state.sums;
+        let sums = lending::sums(&state)?;
         let (collateral, debt) = (lending::base(sums.collateral)?, lending::base(sums.debt)?);
         let mut explanation = match (rows.is_empty(), sums.health_hundredths()) {
             (true, _) => format!("Nothing is supplied to or borrowed from Aave on {}", chain.network().name),

@@ -186,6 +186,7 @@ impl ReadTool for GetPortfolio {
             explanation.push_str(&format!(", of which {} in liquidity positions", dollars(in_positions)));
         }
         explanation.push_str(if all_priced { "." } else { ", plus tokens or positions without a price." });
+        explanation.push_str(" Supplies and debts in lending markets are not in it.");
         if let Some(pnl) = &pnl {
             explanation.push_str(&format!(" Realised after gas and fees: ${}.", pnl.net_usd));
         }

@@ -296,7 +296,7 @@ impl Amounts<'_> {
                 };
                 self.is_there(amount).await?;
                 let worth = value(&self.own.reserve, amount, Rounding::Up)?;
-                let available = super::base(self.state.sums.available)?;
+                let available = super::base(super::sums(&self.state)?.available)?;
                 if worth > available {
                     let what = format_args!(
                         "{} {symbol} are worth ${worth}, and the market lends ${available} against the supplies",
@@ -350,7 +350,8 @@ impl Amounts<'_> {
     /// Checks that a withdrawal of an amount leaves the debt secured, as the pool requires. The policy requires more.
     fn stays_secured(&self, amount: U256) -> Result<(), ToolError> {
         // In a category, other thresholds hold than the reserves' own.
-        if self.state.sums.debt.is_zero() || self.state.category != 0 {
+        let owes = self.state.positions.iter().any(|one| !one.debt.is_zero());
+        if !owes || self.state.category != 0 {
             return Ok(());
         }
         let left = self.state.positions.iter().map(|one| match one.reserve.asset == self.own.reserve.asset {

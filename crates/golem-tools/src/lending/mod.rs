@@ -21,7 +21,7 @@ use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::token::{self, TokenInfo};
 use golem_protocols::aave::market::{BASE_DECIMALS, MarketContracts, MarketError, MarketState};
 use golem_protocols::aave::math::OutOfRange;
-use golem_protocols::aave::position::{PriceFall, ReservePosition, price_falls};
+use golem_protocols::aave::position::{AccountSums, PriceFall, ReservePosition, price_falls};
 use golem_protocols::aave::reserve::ReserveState;
 
 /// Price of a collateral from which downwards the debt can be liquidated, all other prices the same.
@@ -180,6 +180,17 @@ pub(crate) fn falls(state: &MarketState) -> Result<Vec<Option<PriceFall>>, ToolE
 /// `VALIDATION_FAILED` for impossible decimals.
 pub(crate) fn whole(reserve: &ReserveState, raw: U256) -> Result<String, ToolError> {
     Ok(TokenAmount::new(raw, reserve.config.decimals)?.to_string())
+}
+
+/// The account's sums.
+///
+/// # Errors
+/// `CHAIN_INCONSISTENT` while the market's oracle has no price of one of the account's tokens.
+pub(crate) fn sums(state: &MarketState) -> Result<&AccountSums, ToolError> {
+    state.sums.as_ref().ok_or_else(|| {
+        let what = "the lending market has no price of one of the account's tokens, so that its health is unknown";
+        ToolError::new(ErrorCode::ChainInconsistent, what).suggest("Repaying works without that price.")
+    })
 }
 
 /// Dollars of a sum in the market's base currency.

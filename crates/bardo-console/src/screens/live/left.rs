@@ -416,11 +416,11 @@ fn unsettled_payments(known: &ScreenContext<'_>) -> Vec<(String, String)> {
     let feed = known.feed;
     for (_, order) in feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {
         // The tokens stay in the wallet, and in its figure, until a filler takes them.
-        let words = format!("of it {} in an auction", paid(&order.amount_in));
+        let words = format!("{} in an auction", paid(&order.amount_in));
         all.push((order.token_in.symbol.to_string(), words));
     }
     for (_, intent) in feed.intents.iter().filter(|(_, intent)| !is_over(intent)) {
-        let words = format!("and {} on the way to {}", paid(&intent.amount_in), intent.destination_chain);
+        let words = format!("besides {} on the way to {}", paid(&intent.amount_in), intent.destination_chain);
         all.push((intent.token_in.symbol.to_string(), words));
     }
     for call in feed.calls.iter().filter(|call| call.standing() == CallStatus::Sent) {
@@ -431,7 +431,7 @@ fn unsettled_payments(known: &ScreenContext<'_>) -> Vec<(String, String)> {
             && call.tool() == "uniswap_execute_swap"
         {
             let symbol = SafeText::clean(symbol, 20).to_string();
-            all.push((symbol, format!("of it {} being sold", paid(amount))));
+            all.push((symbol, format!("{} being sold", paid(amount))));
         }
     }
     all

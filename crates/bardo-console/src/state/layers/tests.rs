@@ -628,12 +628,17 @@ fn an_action_by_hand_is_decided_in_the_agents_dialog_by_the_agents_keys() {
         "{done:?}"
     );
     // A standing approval is not offered by hand; its key says why and changes nothing.
-    let (mut standing, question) = offered();
-    let why = question.answers.iter().find(|offered| offered.kind == AnswerKind::Similar).unwrap().why_not.clone();
+    let (mut standing, mut question) = offered();
+    for offered in question.answers.iter_mut().filter(|offered| offered.kind == AnswerKind::Similar) {
+        offered.why_not = Some(SafeText::clean("each manual action needs its own decision", 80));
+    }
+    news(&mut standing, SessionNews::Offered { ticket: 8, question: Box::new(question) });
+    standing.open_offer();
+    standing.update(crate::view::drawn(&standing));
     wait(&mut standing, CALM);
     assert!(press(&mut standing, Key::char('s')).is_empty());
     assert_eq!(picked(&standing), None);
-    assert_eq!(why.is_some(), screen(&standing).contains("not available"), "{why:?}");
+    assert!(screen(&standing).contains("not available: each manual action"), "{}", screen(&standing));
     // The reason of a rejection is for the records: no agent asked.
     let (mut rejecting, _) = offered();
     press(&mut rejecting, Key::char('r'));

@@ -85,7 +85,7 @@ fn tab_gives_the_keys_to_a_panel_of_live_and_z_shows_it_alone() {
 fn at_eighty_columns_the_keys_that_freeze_and_pause_are_in_the_hints() {
     let state = running(80, 24, &text("Selling."));
     let last = drawn(&state).pop().unwrap();
-    for words in ["1-8 Live", "Space freeze", "p pause", "Ctrl-X STOP", "? help"] {
+    for words in ["0-9 Live", "Space freeze", "p pause", "Ctrl-X STOP", "? help"] {
         assert!(last.contains(words), "{words}: {last}");
     }
 }

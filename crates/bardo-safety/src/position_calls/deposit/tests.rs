@@ -205,6 +205,7 @@ fn found(plan: &PositionPlan, root: f64, change: impl FnOnce(&mut DepositGround<
         },
         sqrt_price_x96: one * U256::from((root * 1e15) as u128) / U256::from(10_u64.pow(15)),
         owed: Some([whole(1.0); 2]),
+        is_counted: true,
         prices: Some(&prices),
         now: NOW,
         max_slippage: bps(100),
@@ -220,6 +221,7 @@ fn the_pools_price_is_compared_with_the_feeds() {
     for plan in [mint(), increase()] {
         assert_eq!(found(&plan, 1.0, |_| ()), []);
         assert_eq!(found(&plan, 1.0, |ground| ground.prices = None), [RuleName::Price]);
+        assert_eq!(found(&plan, 1.0, |ground| ground.is_counted = false), [RuleName::Calldata]);
         let no_pool = deposit_faults(&proposal(plan), &plan, None);
         assert_eq!(no_pool.into_iter().map(|fault| fault.rule).collect::<Vec<_>>(), [RuleName::Calldata]);
     }
