@@ -1,6 +1,8 @@
 //! Manual actions of an operator, beside the Golem: a swap with the keys, a revoked allowance, a change of the policy
 //! file while the program runs, another scenario while a request is open.
 
+use std::cell::RefCell;
+
 use crate::program::{click, press, resting};
 use crate::pty::Pty;
 
@@ -73,11 +75,22 @@ fn by_keys_alone_a_swap_is_quoted_and_made_and_the_portfolio_changes_by_what_its
 fn give_an_allowance(pty: &mut Pty) {
     pty.type_keys("2");
     pty.until_shown("token in*");
-    // The tool for allowances: five to the right.
-    for _ in 0..5 {
+    // To the right, up to the tool for allowances.
+    let chosen = RefCell::new(String::new());
+    loop {
+        let before = chosen.borrow().clone();
+        pty.until("another tool", |screen| {
+            let text = screen.contents();
+            let word: Option<String> = text.find("▸ ").map(|at| text[at..].chars().take(20).collect());
+            let Some(word) = word.filter(|word| *word != before) else { return false };
+            chosen.replace(word);
+            true
+        });
+        if chosen.borrow().starts_with("▸ Approve") {
+            break;
+        }
         pty.type_keys("\x1b[C");
     }
-    pty.until_shown("▸ Approve");
     pty.type_keys("\rUSDC\t25\r");
     pty.until_shown("allowance after");
     pty.type_keys("\r");

@@ -4,6 +4,7 @@
 //! Not here: the list of reserves (see `plan`).
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use alloy::primitives::aliases::I192;
 use alloy::primitives::{Address, B256, Bytes, U256, uint};
@@ -141,10 +142,10 @@ fn add_reserves(
     let variable_debt = builder.create2(BundledContract::VariableDebtToken, &of_pool, B256::ZERO)?;
     let mut strategies: BTreeMap<RateCurve, Address> = BTreeMap::new();
     for (reserve, _) in reserves {
-        if !strategies.contains_key(&reserve.rates) {
+        if let Entry::Vacant(strategy) = strategies.entry(reserve.rates) {
             let arguments = rate_arguments(provider, reserve.rates);
-            let strategy = BundledContract::DefaultReserveInterestRateStrategy;
-            strategies.insert(reserve.rates, builder.create2(strategy, &arguments, B256::ZERO)?);
+            let contract = BundledContract::DefaultReserveInterestRateStrategy;
+            strategy.insert(builder.create2(contract, &arguments, B256::ZERO)?);
         }
     }
     for (reserve, asset) in reserves {

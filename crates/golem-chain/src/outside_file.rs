@@ -202,7 +202,7 @@ mod tests {
         for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
             assert!(set(name, "socks5://127.0.0.1:9050") && !set(name, ""), "{name}");
         }
-        assert!(!set("HTTP_PROXY", "http://127.0.0.1:3128"), "agents' files come by https alone");
+        assert!(!set("HTTP_PROXY", "http://127.0.0.1:3128"), "agents' files are read over https alone");
     }
 
     #[test]

@@ -307,7 +307,7 @@ pub trait ScreenView: Debug + Send {
         self.filter().is_some_and(Filter::typing)
     }
 
-    /// Returns true while a dialog of the screen is open, which takes every key but is no text field.
+    /// Returns true while a dialog of the screen is open, which takes every key without being a text field.
     fn asks(&self) -> bool {
         false
     }

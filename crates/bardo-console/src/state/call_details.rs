@@ -20,7 +20,7 @@ use bardo_session::handle::QueryResult;
 pub struct CallDetails {
     /// Id of the call.
     pub call_id: CallId,
-    /// Scroll position.
+    /// First line of the page to show.
     pub offset: ScrollOffset,
     /// Reply with its audit log entries; `None` until it arrives.
     pub audit_rows: Option<Box<QueryResult>>,

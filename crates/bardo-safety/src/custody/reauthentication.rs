@@ -297,7 +297,7 @@ mod tests {
         let refused = gate.keys_for(&wanted, false).unwrap_err();
         assert!(matches!(refused, ReauthenticationError::NoKeyOf { .. }), "{refused}");
         let gate = gate.acting(owner, session.name.clone());
-        assert_eq!(gate.keys_for(&wanted, false).unwrap(), [session.clone()]);
+        assert_eq!(gate.keys_for(&wanted, false).unwrap(), std::slice::from_ref(&session));
         // For another account it proves nothing.
         let other = Authorisation::LeavePaper { account: Address::repeat_byte(1) };
         let refused = gate.keys_for(&other, false).unwrap_err();
@@ -318,7 +318,7 @@ mod tests {
         let folder = folder.path();
         let idle = key(folder, "session-1", &SecretKey::generate().unwrap());
         let gate = Reauthentication::new(folder, folder.join("keys")).without(vec![idle.name.clone()]);
-        assert_eq!(gate.keys_for(&Authorisation::ResetBreaker, false).unwrap(), [idle.clone()]);
+        assert_eq!(gate.keys_for(&Authorisation::ResetBreaker, false).unwrap(), std::slice::from_ref(&idle));
         let own = key(folder, "own", &SecretKey::generate().unwrap());
         assert_eq!(gate.keys_for(&Authorisation::ResetBreaker, false).unwrap(), [own]);
         // A decision about one account is of its key alone.

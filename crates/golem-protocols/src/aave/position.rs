@@ -175,7 +175,7 @@ mod tests {
     /// 1.411, and is liquidable from an ETH price of 2,000 / 0.83 = $2,409.6385…, a fall of 29.12 %.
     #[test]
     fn health_and_the_fall_that_ends_it() {
-        let ether = position(18, [8_050, 8_300], 3_400_00000000, [1_000_000_000_000_000_000, 0]);
+        let ether = position(18, [8_050, 8_300], 340_000_000_000, [1_000_000_000_000_000_000, 0]);
         let dollars = position(6, [7_500, 7_800], 1_00000000, [0, 2_000_000_000]);
         let sums = AccountSums::of(&[ether, dollars]).unwrap();
         assert_eq!(sums.health, U256::from(1_411_000_000_000_000_000_u64));
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_collateral_beside_another_may_fall_further_and_one_that_is_not_needed_to_nothing() {
-        let ether = position(18, [8_050, 8_300], 3_400_00000000, [1_000_000_000_000_000_000, 0]);
+        let ether = position(18, [8_050, 8_300], 340_000_000_000, [1_000_000_000_000_000_000, 0]);
         // $1,000 at 78 % carry $780: ETH must carry the other $1,220 of $2,000, so 1,220 / 0.83 = $1,469.88.
         let saved = position(6, [7_500, 7_800], 1_00000000, [1_000_000_000, 0]);
         let owed = position(18, [0, 0], 1_00000000, [0, 2_000_000_000_000_000_000_000]);

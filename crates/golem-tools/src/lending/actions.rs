@@ -296,7 +296,7 @@ impl Amounts<'_> {
                 };
                 self.is_there(amount).await?;
                 let worth = value(&self.own.reserve, amount, Rounding::Up)?;
-                let available = super::base(super::sums(&self.state)?.available)?;
+                let available = super::base(super::sums(self.state)?.available)?;
                 if worth > available {
                     let what = format_args!(
                         "{} {symbol} are worth ${worth}, and the market lends ${available} against the supplies",
@@ -415,7 +415,7 @@ pub(super) fn output(
     let sent = PlanReceipt::of(context, committed)?;
     let amount = match moved(plan, committed) {
         Some(raw) => TokenAmount::new(raw, plan.token.decimals)?,
-        None => plan.amount.clone(),
+        None => plan.amount,
     };
     let mut done = plan.sentence(&amount);
     let effects = committed.simulated.lending.as_ref();

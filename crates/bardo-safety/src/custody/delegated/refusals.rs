@@ -259,7 +259,7 @@ async fn a_damaged_row_is_revoked_with_the_others() {
     let ids: Vec<&str> = ended.iter().map(|one| one.id.as_str()).collect();
     let own = held.id.to_string();
     assert!(ids.len() == 2 && ids.contains(&"zz") && ids.contains(&own.as_str()), "{ids:?}");
-    let left = held.world.store.read(|connection| session_keys::has_live(connection));
+    let left = held.world.store.read(session_keys::has_live);
     assert!(!left.unwrap());
 }
 

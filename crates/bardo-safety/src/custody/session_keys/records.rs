@@ -253,12 +253,11 @@ pub fn revoke(
     Ok(ended)
 }
 
-/// Reads rows with their ids as stored. A row that cannot be decoded is an error of its own.
-fn read(
-    connection: &Connection,
-    sql: &str,
-    params: impl rusqlite::Params,
-) -> Result<Vec<(String, Result<StoredSessionKey, SessionKeyError>)>, SessionKeyError> {
+/// Row with its id as stored, or the error of a row that cannot be decoded.
+type ReadRow = (String, Result<StoredSessionKey, SessionKeyError>);
+
+/// Reads rows. One that cannot be decoded is an error of its own.
+fn read(connection: &Connection, sql: &str, params: impl rusqlite::Params) -> Result<Vec<ReadRow>, SessionKeyError> {
     let mut asked = connection.prepare_cached(sql)?;
     let mut rows = asked.query(params)?;
     let mut found = Vec::new();
