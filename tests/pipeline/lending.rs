@@ -245,4 +245,20 @@ async fn a_market_with_wrong_prices_lends_nothing_more() {
     }
     assert_eq!(repaid.status, CallStatus::Success, "a repayment needs no price: {repaid:#?}");
     fixture.done("lending_borrow", "DAI", "100").await;
+    // A source that reverts: the pool values nothing any more and still takes a repayment, of a part and in every phase.
+    set(fixture.pool().into_word()).await;
+    let (refusal, why) = fixture.refused("lending_borrow", "DAI", "1").await;
+    fixture.phase.send(Phase::Terminal).unwrap();
+    let before = fixture.position(fixture.dai).await[1];
+    let repaid = fixture.act("lending_repay", "DAI", "20").await;
+    let after = fixture.position(fixture.dai).await[1];
+    set(feed("USDC / USD")).await;
+    assert!(refusal.is_some(), "{why}");
+    assert_eq!(repaid.status, CallStatus::Success, "{repaid:#?}");
+    // Twenty DAI less the interest of a few blocks.
+    let paid = before - after;
+    assert!(
+        paid > U256::from(19_990_000_000_000_000_000_u128) && paid <= U256::from(20_000_000_000_000_000_000_u128),
+        "{paid}"
+    );
 }
