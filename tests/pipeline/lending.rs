@@ -209,6 +209,32 @@ async fn the_policy_bounds_a_debt() {
     }
 }
 
+alloy::sol! {
+    /// Call of the pool that Bardo never makes.
+    interface CollateralSwitch {
+        function setUserUseReserveAsCollateral(address asset, bool useAsCollateral) external;
+    }
+}
+
+/// What secures no debt in the market does not count in the equity, so nothing more is supplied there; it comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_supply_that_is_no_collateral_is_refused() {
+    let fixture = Fixture::new(6, "").await;
+    let (asset, amount, me) = (fixture.usdc, U256::from(100_000_000), fixture.world.account());
+    fixture.world.send(asset, Erc20::approveCall { spender: fixture.pool(), value: amount }).await;
+    let supply = AavePool::supplyCall { asset, amount, onBehalfOf: me, referralCode: 0 };
+    fixture.world.send(fixture.pool(), supply).await;
+    let switch = CollateralSwitch::setUserUseReserveAsCollateralCall { asset, useAsCollateral: false };
+    fixture.world.send(fixture.pool(), switch).await;
+    let (refusal, why) = fixture.refused("lending_supply", "USDC", "100").await;
+    assert!(refusal.is_some() && why.contains("it would be no collateral"), "{why}");
+    fixture.done("lending_withdraw", "USDC", "max").await;
+    // The first supply of a reserve is collateral again.
+    fixture.done("lending_supply", "USDC", "100").await;
+    fixture.done("lending_withdraw", "USDC", "max").await;
+    assert_eq!(fixture.position(asset).await, [U256::ZERO; 2]);
+}
+
 /// The market's oracle is not believed alone: with ether at another price there, nothing can be borrowed against it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_market_with_wrong_prices_lends_nothing_more() {
