@@ -216,7 +216,7 @@ alloy::sol! {
     }
 }
 
-/// What secures no debt in the market does not count in the equity, so nothing more is supplied there; it comes back.
+/// A supply that secures no debt is not counted in the equity: nothing more is supplied, and all of it can be withdrawn.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_supply_that_is_no_collateral_is_refused() {
     let fixture = Fixture::new(6, "").await;
