@@ -1,7 +1,7 @@
 //! Calls of a proposal to the lending pool of the address book: their rules, the changes that they declare, what the
 //! simulation must show of supplies and debts, and the events that prove them.
 //!
-//! What a call does follows from its calldata alone. Supplies and debts are not tokens that an account holds or trades:
+//! Rules follow from the calldata alone. Supplies and debts are not tokens that an account holds or trades:
 //! their changes are compared with the calldata here, to the rounding of the pool's own arithmetic, and never count as
 //! inflows or outflows.
 

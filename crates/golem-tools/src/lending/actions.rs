@@ -105,7 +105,7 @@ pub(super) enum LendingKind {
 }
 
 impl LendingKind {
-    /// Verb of the action at the begin of a sentence, and what it does it to.
+    /// Verb of the action at the beginning of a sentence, and what it does it to.
     fn words(self) -> [&'static str; 2] {
         match self {
             Self::Supply => ["Supply", "to Aave"],
@@ -422,7 +422,7 @@ pub(super) fn output(
     let health =
         effects.map(|effects| [effects.before, effects.after].map(|sums| health_factor(sums.health_hundredths())));
     if let Some([before, after]) = &health {
-        done.push_str(&format!("; health factor {before} before, {after} after"));
+        done.push_str(&format!("; by the simulation, health factor {before} before, {after} after"));
     }
     let falls = effects.map(|effects| effects.falls.as_slice()).unwrap_or_default();
     for fall in falls {
