@@ -50,8 +50,16 @@ fn events(calls: u64) -> Vec<Arc<Event>> {
     for call in 0..calls {
         let at = samples::START_MILLIS + call * 1_000;
         let call_id = CallId::new(at);
-        let tx =
-            |state| TxUpdate { chain_id: 31_337, hash: B256::repeat_byte(7), leg: 1, of: 1, state, block: Some(9) };
+        let tx = |state| TxUpdate {
+            chain_id: 31_337,
+            hash: B256::repeat_byte(7),
+            leg: 1,
+            of: 1,
+            state,
+            block: Some(9),
+            gas_cost_wei: None,
+            purpose: None,
+        };
         let kinds = [
             EventKind::ToolStart(ToolStart {
                 tool_name: "uniswap_execute_swap".into(),

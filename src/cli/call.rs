@@ -22,9 +22,10 @@ use bardo_runtime::labels::{self, AddressNames};
 use bardo_runtime::questions::answering;
 use bardo_runtime::rehearsal::Rehearsal;
 use bardo_runtime::rehearsed::{RehearsalRecorder, Rehearsed, rehearsed};
+use bardo_runtime::session_keyring::{FolderKeyring, NewKeyPassword};
 use bardo_runtime::{OpenEnvironment, OpenError, SigningContext, account};
 use bardo_safety::orders::Orders;
-use bardo_sandbox::{BlockPace, MarketMode, SandboxConfig};
+use bardo_sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 use golem_chain::network::{LiveBlock, NetworkKind, NetworkPlan, NetworkPlanError};
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::data::{estimate_gas, get_portfolio};
@@ -32,6 +33,7 @@ use golem_tools::engine::{
     ApprovalMode, CallStatus, Catalog, CatalogEntry, Executor, ExecutorConfig, Hook, ToolCall, ToolInput, ToolResponse,
     WriteAccess,
 };
+use golem_tools::wallet::wallet_fund;
 
 /// Number of events kept in memory, which is more than one call emits.
 const RING: usize = 1_024;
@@ -198,6 +200,12 @@ pub(super) fn respond(
             }),
             _ => None,
         };
+        let lasts = rehearsal.is_none() && opened.sandbox.as_ref().is_none_or(Sandbox::is_kept);
+        if let (Some(ledger), true) = (&ledger, lasts && catalog.get(tool).is_some_and(|entry| records(entry))) {
+            let keyring = FolderKeyring::new(DataFolder::of(config), clock.clone());
+            let ask = new_key_password(options.password_fd);
+            opened.world.session_keys = Some(Arc::new(keyring.creating_in(ledger.clone(), ask)));
+        }
         let world = opened.world.with_books(books).with_paper(acting.as_ref().map(|acting| acting.paper.clone()));
         let recorder = rehearsal.as_ref().and_then(|one| RehearsalRecorder::of(one, &DataFolder::of(config)));
         let hooks = recorder.into_iter().map(|hook| Arc::new(hook) as Arc<dyn Hook>).collect();
@@ -218,9 +226,10 @@ pub(super) fn respond(
         if let Some(orders) = orders.filter(|_| wait && response.status == CallStatus::Partial) {
             response = wait::until_ended(&orders, &inhabited, clock.now_seconds(), response).await;
         }
-        if signs {
+        if signs || tool == wallet_fund::TOOL_DEF.meta.name {
             let rehearsed = rehearsal.map(|rehearsal| rehearsed_note(&rehearsal, response.call_id));
-            note_chain(&mut response, opened.sandbox.is_some(), rehearsed);
+            let ends = opened.sandbox.as_ref().is_some_and(|sandbox| !sandbox.is_kept());
+            note_chain(&mut response, ends, rehearsed);
         }
         // The log reports a failure to store the last events.
         let _flushed = tokio::task::spawn_blocking(move || fabric.flush()).await;
@@ -236,10 +245,10 @@ pub(super) fn respond(
 }
 
 /// Adds to the explanation of a write that its chain ends with the process, or the note of a rehearsal.
-fn note_chain(response: &mut ToolResponse, embedded: bool, rehearsed: Option<String>) {
+fn note_chain(response: &mut ToolResponse, ends: bool, rehearsed: Option<String>) {
     let acted = matches!(response.status, CallStatus::Success | CallStatus::Partial);
     let mut said = response.explanation.take();
-    if embedded && acted {
+    if ends && acted {
         said = Some(format!("{}{ENDS_WITH_IT}", said.unwrap_or_default()));
     }
     if let Some(note) = rehearsed.filter(|_| acted || response.status == CallStatus::Simulated) {
@@ -380,7 +389,11 @@ pub(super) async fn signing_context(
 /// read-only file systems.
 fn needs_ledger(entry: Option<&Arc<CatalogEntry>>, idempotency_key: Option<&str>) -> bool {
     let kept = |entry: &Arc<CatalogEntry>| {
-        prepares(entry) || follows(entry) || reviews(entry) || entry.def.meta.category == Category::Safety
+        prepares(entry)
+            || follows(entry)
+            || reviews(entry)
+            || records(entry)
+            || entry.def.meta.category == Category::Safety
     };
     entry.is_some_and(|entry| idempotency_key.is_some() || kept(entry))
 }
@@ -406,7 +419,31 @@ fn prepares(entry: &CatalogEntry) -> bool {
 }
 
 fn writes(entry: &CatalogEntry) -> bool {
-    entry.def.meta.capability != CapabilityTier::Read
+    entry.def.meta.signs()
+}
+
+/// Returns true if the tool changes records of this machine, or asks a service, and signs nothing.
+fn records(entry: &CatalogEntry) -> bool {
+    entry.def.meta.capability != CapabilityTier::Read && !writes(entry)
+}
+
+/// Asks the operator for the password of a new session key's file: at the terminal, or from a descriptor. To give it is to
+/// decide that the key is created.
+fn new_key_password(fd: Option<u32>) -> NewKeyPassword {
+    Arc::new(move |shown| {
+        if fd.is_none() && as_attended() == ApprovalMode::Never {
+            let what = "a new session key needs the password of its key file, and there is no terminal to ask at";
+            return Err(ToolError::new(ErrorCode::ApprovalRequired, what)
+                .suggest("Run it on a terminal, or pass the password with --password-fd."));
+        }
+        for line in [shown, "It can sign nothing until the owner has signed its delegation."] {
+            eprintln!("bardo: {}", without_controls(line).replace(['\n', '\t'], " "));
+        }
+        match secret::new_password(fd, "password for the new session key (Ctrl-C for none)") {
+            Ok(password) => Ok(Some(password)),
+            Err(CommandFailure { error, .. }) => Err(ToolError::new(ErrorCode::ApprovalRefused, error)),
+        }
+    })
 }
 
 /// Default approval mode: ask on a terminal, otherwise never.

@@ -84,8 +84,9 @@ pub(super) fn halt(
 fn revoke_session_keys(folder: &std::path::Path, reason: &str, json: bool) -> bool {
     let revoke = || -> Result<Vec<ToolError>, CommandFailure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let by = (RevokedBy::Stop, &SafeText::clean(reason, 200));
-        let report = runtime.block_on(session_keys::revoke(&DataFolder::at(folder), None, by, &SystemClock))?;
+        let (by, operator) = ((RevokedBy::Stop, &SafeText::clean(reason, 200)), GolemId::operator());
+        let report =
+            runtime.block_on(session_keys::revoke(&DataFolder::at(folder), None, by, &operator, &SystemClock))?;
         if !json {
             print(&report.revoked.iter().map(said_of).collect::<String>())?;
             if report.failures.is_empty() {

@@ -218,14 +218,22 @@ fn limits(title: &str, rules: &Rules, network: &Network) -> String {
         true => network.native_symbol.to_owned(),
         false => network.book.name_of(token).unwrap_or_else(|| token.to_string()),
     };
+    // All of it may be lost: the contract then compares nothing.
+    let share = |bps: u16| match bps {
+        10_000.. => "no limit".to_owned(),
+        bps => format!("at most {}.{:02} %", bps / 100, bps % 100),
+    };
+    let pause = match rules.minInterval {
+        0 => "no pause between actions".to_owned(),
+        seconds => format!("{seconds} s between actions"),
+    };
     let mut text = format!(
-        "  {title:10}  {} assets, {} functions, {} spenders, drawdown {} bps, loss {} bps, {} s apart, prices up to {} s old\n",
+        "  {title:10}  {} assets, {} functions, {} spenders; drawdown: {}; loss of a trade: {}; {pause}; prices up to {} s old\n",
         rules.assets.len(),
         rules.calls.len(),
         rules.spenders.len(),
-        rules.maxDrawdownBps,
-        rules.maxLossBps,
-        rules.minInterval,
+        share(rules.maxDrawdownBps),
+        share(rules.maxLossBps),
         rules.maxPriceAge
     );
     for asset in &rules.assets {

@@ -16,19 +16,20 @@ use bardo_abi::delegation::Delegation;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::Config;
 use bardo_base::format::utc;
+use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use bardo_runtime::OpenEnvironment;
 use bardo_runtime::data::{DataFolder, Ledger};
-use bardo_runtime::session_keys::{
-    self, DevnetOwner, FoundSessionKey, LONGEST_LIFETIME, OwnersCall, RevokedDelegation, RevokedSessionKey,
-    SessionKeyRequest,
-};
+use bardo_runtime::session_keys::{self, DevnetOwner, FoundSessionKey, LONGEST_LIFETIME};
 use bardo_safety::custody::SessionKeyId;
 use bardo_safety::custody::delegated::{
     CallLimit, CallShape, DelegationGrant, DelegationLimits, DraftBounds, KeyExposure,
 };
-use bardo_safety::custody::session_keys::{LONGEST_LABEL, RevokedBy, SessionKeyRecord, SessionKeyState};
+use bardo_safety::custody::session_keys::{
+    LONGEST_LABEL, OwnersCall, RevokedBy, RevokedDelegation, RevokedSessionKey, SessionKeyRecord, SessionKeyRequest,
+    SessionKeyState,
+};
 use bardo_sandbox::keys::DevnetAccount;
 use golem_chain::network::{Network, NetworkKind, NetworkPlan};
 use golem_chain::provider::ProviderError;
@@ -80,7 +81,7 @@ async fn draft(config: &Config, arguments: &DraftArguments, json: bool) -> Resul
     let password = secret::new_password(arguments.password_fd, "password for the new session key")?;
     let request = SessionKeyRequest { owner, limits, bounds, label };
     let folder = DataFolder::of(config);
-    let record = session_keys::draft(&folder, (network, &ledger), request, &password, &SystemClock).await?;
+    let (record, _) = session_keys::draft(&folder, (network, &ledger), request, &password, &SystemClock).await?;
     let typed_data = DelegationGrant::typed_data(network, &record.delegation)?;
     if json {
         let mut shown = in_json(&record, ledger.id());
@@ -195,7 +196,7 @@ async fn revoke(
 ) -> Result<CliExit, CommandFailure> {
     let reason = SafeText::clean(reason.unwrap_or_default(), 200);
     let by = (RevokedBy::Operator, &reason);
-    let report = session_keys::revoke(&DataFolder::of(config), ids, by, &SystemClock).await?;
+    let report = session_keys::revoke(&DataFolder::of(config), ids, by, &GolemId::operator(), &SystemClock).await?;
     if json {
         print_json(&report.revoked.iter().map(revoked_in_json).collect::<Vec<_>>())?;
     } else if report.revoked.is_empty() && report.failures.is_empty() {

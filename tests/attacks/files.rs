@@ -156,7 +156,16 @@ fn recording(symbol: &str) -> String {
         facts: None,
     };
     let state = TxState::Confirmed;
-    let update = TxUpdate { chain_id: 31_337, hash: B256::repeat_byte(7), leg: 1, of: 1, state, block: Some(9) };
+    let update = TxUpdate {
+        chain_id: 31_337,
+        hash: B256::repeat_byte(7),
+        leg: 1,
+        of: 1,
+        state,
+        block: Some(9),
+        gas_cost_wei: None,
+        purpose: None,
+    };
     let card =
         ResultCard { widget: CardKind::Swap, data: json!({ "amount_in": "0.25", "amount_out": "848" }), hints: None };
     let end = ToolEnd { success: true, state: None, duration_ms: 1, result_summary: Value::Null, card: Some(card) };

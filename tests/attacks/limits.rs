@@ -322,6 +322,7 @@ mod exits_and_failures {
             let caps = parse(lines, std::path::Path::new("p.toml")).unwrap().caps(Phase::Thriving, false);
             let request = ReservationRequest {
                 spend: MicroUsd::ZERO,
+                gas: MicroUsd::ZERO,
                 tokens: [].into(),
                 trade: true,
                 only_revokes: false,
@@ -372,6 +373,7 @@ mod exits_and_failures {
     fn exit(loss: u64, sold: u64) -> ReservationRequest {
         ReservationRequest {
             spend: dollars(loss),
+            gas: MicroUsd::ZERO,
             tokens: [].into(),
             trade: true,
             only_revokes: false,

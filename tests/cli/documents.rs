@@ -360,12 +360,20 @@ const WALLET: [WalletRow; 5] = [
 
 type WalletRow = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
 
-/// Fields of their results. Of the document's `WalletStatus`, `active_session_keys` and `identity_status` are missing:
-/// nothing here keeps session keys, and the identity has tools of its own.
+/// Fields of their results. Of the document's `WalletStatus`, `identity_status` is missing: the identity has tools of its
+/// own.
 const WALLET_RESULTS: [(&str, &[&str]); 5] = [
     (
         "wallet_get_status",
-        &["provider", "address", "account_type", "balances", "pending_transactions", "policy_summary"],
+        &[
+            "provider",
+            "address",
+            "account_type",
+            "balances",
+            "active_session_keys",
+            "pending_transactions",
+            "policy_summary",
+        ],
     ),
     ("wallet_get_delegation", &["delegated", "delegate_address", "permissions", "expires_at"]),
     ("wallet_detect_account_type", &["address", "account_type", "has_code", "code_size"]),
@@ -402,6 +410,89 @@ fn the_reads_of_the_wallet_are_those_of_the_document() {
             assert!(properties.contains_key(*field), "{name}: {field}");
         }
     }
+}
+
+/// Capability, risk tier, tick budget, steps, parameters and result fields of the document's tools for session keys and
+/// funding. Of the parameters, the bounds of a session key are additions: the document has none, and a key without them
+/// could take everything.
+const SESSION: [SessionRow; 4] = [
+    (
+        "session_provision_key",
+        "Write",
+        "Layer2",
+        "Fast",
+        &["Generating key", "Registering permissions"],
+        &[
+            "permissions",
+            "expires_in",
+            "label",
+            "swaps",
+            "chain_id",
+            "max_calls",
+            "max_value",
+            "max_loss",
+            "policy_contract",
+        ],
+        &["key_id", "public_key", "expires_at", "permissions", "label"],
+    ),
+    ("session_get_keys", "Read", "Layer1", "Fast", &["Loading session keys"], &["include_ended"], &["keys", "total"]),
+    (
+        "session_revoke_key",
+        "Write",
+        "Layer1",
+        "Fast",
+        &["Revoking keys"],
+        &["key_ids", "reason"],
+        &["revoked_count", "revoked_keys"],
+    ),
+    (
+        "wallet_fund",
+        "Write",
+        "Layer2",
+        "Slow",
+        &["Requesting funds", "Awaiting confirmation"],
+        &["source", "token", "amount", "chain_id"],
+        &["tx_hash", "amount_funded", "token", "source"],
+    ),
+];
+
+type SessionRow = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+    &'static [&'static str],
+);
+
+#[test]
+fn the_tools_for_session_keys_are_those_of_the_document() {
+    let tools = tools();
+    for (name, capability, risk_tier, class, steps, parameters, fields) in SESSION {
+        let tool = named(&tools, name);
+        let limit = if class == "Fast" { 1_000 } else { 15_000 };
+        for (field, wanted) in [
+            ("category", json!("wallet")),
+            ("capability", json!(capability)),
+            ("risk_tier", json!(risk_tier)),
+            ("tick_budget", json!({"class": class, "limit_ms": limit})),
+            ("progress_steps", json!(steps)),
+            ("sprite_trigger", json!(if capability == "Read" { "Thinking" } else { "Executing" })),
+        ] {
+            assert_eq!(tool[field], wanted, "{name}: {field}");
+        }
+        let properties = tool["input_schema"]["properties"].as_object().cloned().unwrap_or_default();
+        let found: BTreeSet<_> = properties.keys().map(String::as_str).collect();
+        assert_eq!(found, parameters.iter().copied().collect(), "{name}");
+        let results = tool["output_schema"]["properties"].as_object().unwrap();
+        for field in fields {
+            assert!(results.contains_key(*field), "{name}: {field}");
+        }
+    }
+    // The default lifetime of the document: a day.
+    let provision = named(&tools, "session_provision_key");
+    assert_eq!(provision["input_schema"]["properties"]["expires_in"]["default"], 86_400);
 }
 
 #[test]

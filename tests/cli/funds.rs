@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
+use crate::{bardo, run};
 
 /// Maximum input of the order, in raw units: 100 USDC.
 const TAKEN: u64 = 100_000_000;
@@ -25,6 +26,65 @@ impl Fixture {
         assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
         answer["data"]["status"].as_str().unwrap().to_owned()
     }
+}
+
+/// A call of `wallet_fund` on a devnet that is kept under a name.
+fn fund(home: &std::path::Path, params: &Value) -> (Value, i32) {
+    let params = params.to_string();
+    let (out, err, code) = run(bardo(home).args(["--data", "lab", "call", "wallet_fund", &params]));
+    (serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}")), code)
+}
+
+#[test]
+fn the_faucet_funds_a_wallet_of_the_built_in_devnet_and_no_other() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let held = |token: &str| -> String {
+        let params = json!({"chain": "ethereum", "tokens": [token]}).to_string();
+        let (out, err, code) = run(bardo(home).args(["--data", "lab", "call", "get_balances", &params]));
+        assert_eq!(code, 0, "{err}");
+        let answer: Value = serde_json::from_str(&out).unwrap();
+        let found = answer["data"]["balances"].as_array().unwrap().iter().find(|one| one["token"] == token);
+        found.unwrap_or_else(|| panic!("{answer}"))["amount"].as_str().unwrap().to_owned()
+    };
+    let before: u64 = held("USDC").parse().unwrap();
+    let (given, code) = fund(home, &json!({"source": "faucet", "token": "USDC", "amount": "1234", "chain_id": 1}));
+    assert_eq!((&given["status"], code), (&json!("success"), 0), "{given}");
+    assert_eq!((&given["data"]["amount_funded"], &given["data"]["token"]), (&json!("1234"), &json!("USDC")));
+    assert_eq!(held("USDC").parse::<u64>().unwrap(), before + 1_234);
+    assert!(!given["explanation"].as_str().unwrap().contains("end with the call"), "the devnet is kept: {given}");
+    // Without a token it is gas money.
+    let before = held("ETH");
+    let (given, _) = fund(home, &json!({"source": "faucet"}));
+    let data = &given["data"];
+    assert_eq!((&data["amount_funded"], &data["token"]), (&json!("0.1"), &json!("ETH")), "{given}");
+    assert_eq!(data["balance_before"], json!(before), "{given}");
+    assert_eq!(data["balance_after"], json!(held("ETH")), "{given}");
+
+    for (params, code, why) in [
+        (json!({"source": "faucet", "token": "USDC", "amount": "10001"}), "VALIDATION_FAILED", "above the faucet's"),
+        (json!({"source": "faucet", "token": "USDC", "amount": "0"}), "VALIDATION_FAILED", "zero"),
+        (json!({"source": "faucet", "token": "USDC"}), "VALIDATION_FAILED", "an amount of this token"),
+        (json!({"source": "bridge"}), "VALIDATION_FAILED", "uniswap_submit_cross_chain_intent"),
+        (json!({"source": "transfer"}), "VALIDATION_FAILED", "send to 0x"),
+    ] {
+        let (refused, _) = fund(home, &params);
+        assert_eq!(refused["error"]["code"], code, "{refused}");
+        assert!(refused["error"]["message"].as_str().unwrap().contains(why), "{refused}");
+    }
+    // Under a stop and in paper mode nothing real changes.
+    let params = json!({"source": "faucet"}).to_string();
+    let (out, _, _) = run(bardo(home).args(["--data", "lab", "--paper", "call", "wallet_fund", &params]));
+    assert!(out.contains("SAFETY_NOT_ALLOWED") && out.contains("paper mode"), "{out}");
+    let (_, err, code) = run(bardo(home).args(["halt"]));
+    assert_eq!(code, 0, "{err}");
+    let (refused, code) = fund(home, &json!({"source": "faucet"}));
+    assert_eq!((&refused["error"]["code"], &refused["status"], code), (&json!("HALTED"), &json!("blocked"), 3));
+
+    // A devnet elsewhere is reached by its RPC, which has no faucet.
+    let fixture = Fixture::new();
+    let (refused, _) = fixture.call("wallet_fund", &json!({"source": "faucet"}), &[]);
+    assert_eq!(refused["error"]["code"], "CHAIN_UNSUPPORTED", "{refused}");
 }
 
 #[test]

@@ -154,6 +154,106 @@ fn a_new_user_drafts_accepts_uses_and_revokes_a_session_key() {
     assert_eq!(disabled().as_str().unwrap().parse::<U256>().unwrap(), U256::ONE);
 }
 
+impl Fixture {
+    /// A tool of session keys with its parameters, on the fixture's devnet.
+    fn key_tool(&self, tool: &str, params: &Value) -> Value {
+        let home = self.home.path();
+        fs::write(home.join("params.json"), params.to_string()).unwrap();
+        let arguments = format!("call {tool} @\"$HOME/params.json\" --rpc {} --password-fd 3", self.given);
+        let (out, err, _) = with_secrets(home, &arguments, PASSWORD, "");
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"))
+    }
+}
+
+/// The tools of an agent and the commands of the operator work on the same keys.
+#[test]
+fn session_keys_are_provisioned_listed_and_revoked_by_tools() {
+    let fixture = Fixture::new();
+    let none = fixture.key_tool("session_get_keys", &json!({}));
+    assert_eq!((&none["data"]["total"], &none["data"]["active"]), (&json!(0), &json!(0)), "{none}");
+
+    // What would not bound a thief is refused before anybody is asked for a password, and leaves no key file.
+    let usdc = fixture.token("USDC").to_owned();
+    let approve = json!({ "contract": usdc, "methods": ["approve(address,uint256)"], "chains": [1] });
+    let bounds = json!({ "token": "USDC", "amount": "10" });
+    for (params, why) in [
+        (json!({ "permissions": [approve], "max_calls": 2, "max_loss": [bounds] }), "0x095ea7b3"),
+        (json!({ "swaps": [bounds] }), "number of calls"),
+        (
+            json!({ "permissions": [{ "contract": OWNER, "methods": ["a()"], "chains": [1] }], "policy_contract": true }),
+            "the owner's own account",
+        ),
+        (json!({ "swaps": [bounds], "max_calls": 1, "expires_in": 604_801 }), "604800"),
+        (
+            json!({ "permissions": [{ "contract": usdc, "methods": ["transfer(address,uint256)"], "chains": [1, 8453] }],
+                 "max_calls": 1, "max_loss": [bounds] }),
+            "one chain",
+        ),
+    ] {
+        let answer = fixture.key_tool("session_provision_key", &params);
+        assert_eq!(answer["status"], "error", "{answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains(why), "{why}: {answer}");
+    }
+    let files = || fs::read_dir(fixture.home.path().join("data/keys")).map(Iterator::count).unwrap_or_default();
+    assert_eq!(files(), 0);
+    // Without the operator's password there is no key.
+    let wanted = json!({ "swaps": [{ "token": "USDC", "amount": "200" }], "max_calls": 5, "label": "by a tool" });
+    let (unasked, code) = fixture.call("session_provision_key", &wanted, &["--approve", "always"]);
+    assert_eq!((&unasked["error"]["code"], code), (&json!("APPROVAL_REQUIRED"), 3), "{unasked}");
+    assert_eq!(files(), 0);
+
+    let made = fixture.key_tool("session_provision_key", &wanted);
+    assert_eq!((&made["status"], &made["data"]["state"]), (&json!("success"), &json!("drafted")), "{made}");
+    let (id, address) = (made["data"]["key_id"].as_str().unwrap(), made["data"]["address"].as_str().unwrap());
+    // The address is the end of the public key's hash, as for every key of the network.
+    let point = hex::decode(made["data"]["public_key"].as_str().unwrap()).unwrap();
+    assert_eq!(&alloy::primitives::keccak256(&point)[12..], address.parse::<Address>().unwrap().as_slice());
+    let listed = fixture.key_tool("session_get_keys", &json!({}));
+    assert_eq!((&listed["data"]["keys"][0]["state"], &listed["data"]["active"]), (&json!("drafted"), &json!(0)));
+
+    let (shown, code) = fixture.accepted(id);
+    assert_eq!(code, 0, "{shown}");
+    let listed = fixture.key_tool("session_get_keys", &json!({}));
+    let key = &listed["data"]["keys"][0];
+    assert_eq!((&key["state"], &key["accepted_on_chain"]), (&json!("active"), &json!(true)), "{listed}");
+    assert_eq!((&key["max_calls"], &key["usage_count"]), (&json!(5), &json!(0)), "{listed}");
+    let contracts: Vec<_> = key["permissions"].as_array().unwrap().iter().map(|one| &one["contract"]).collect();
+    let router = fixture.contract("universalRouterV2_1_0").to_owned();
+    assert!(contracts.contains(&&json!(usdc)) && contracts.contains(&&json!(router)), "{listed}");
+    let credentials = fixture.key_tool("identity_get_credentials", &json!({}));
+    assert_eq!(credentials["data"]["session_keys"][0]["key_id"], json!(id), "{credentials}");
+    let status = fixture.key_tool("wallet_get_status", &json!({}));
+    assert_eq!(status["data"]["active_session_keys"], 1, "{status}");
+    let (answer, code) = fixture.swap_as(id, "100");
+    assert_eq!((&answer["status"], code), (&json!("success"), 0), "{answer}");
+    let listed = fixture.key_tool("session_get_keys", &json!({}));
+    assert_eq!(listed["data"]["keys"][0]["usage_count"], 3, "three transactions of the swap: {listed}");
+
+    // A revocation passes a stop; an unknown id revokes nothing.
+    let (_, err, code) = run(bardo(fixture.home.path()).args(["halt"]));
+    assert_eq!(code, 0, "{err}");
+    let halted = fixture.key_tool("session_provision_key", &wanted);
+    assert_eq!(halted["error"]["code"], "HALTED", "{halted}");
+    let unknown =
+        fixture.key_tool("session_revoke_key", &json!({ "key_ids": [id, "ffffffffffffffffffffffffffffffff"] }));
+    assert_eq!(unknown["error"]["code"], "WALLET_NOT_CONFIGURED", "{unknown}");
+    assert_eq!(fixture.listed()[0]["state"], "granted");
+    let revoked = fixture.key_tool("session_revoke_key", &json!({ "key_ids": [id], "reason": "no longer needed" }));
+    assert_eq!(revoked["data"]["revoked_keys"], json!([id]), "{revoked}");
+    let call = &revoked["data"]["delegations"][0]["owners_call"];
+    assert_eq!(call["from"].as_str().unwrap().to_lowercase(), OWNER.to_lowercase(), "{revoked}");
+    let again = fixture.key_tool("session_revoke_key", &json!({}));
+    assert_eq!(again["data"]["revoked_count"], 0, "{again}");
+    let (answer, _) = fixture.swap_as(id, "10");
+    assert_eq!(answer["error"]["code"], "SESSION_KEY_REVOKED", "{answer}");
+    let listed = fixture.key_tool("session_get_keys", &json!({}));
+    assert_eq!(listed["data"]["total"], 0, "{listed}");
+    let listed = fixture.key_tool("session_get_keys", &json!({ "include_ended": true }));
+    assert_eq!(listed["data"]["keys"][0]["state"], "revoked", "{listed}");
+    let kept = fixture.listed();
+    assert_eq!(kept[0]["revoked"]["reason"], "no longer needed", "{kept}");
+}
+
 #[test]
 fn the_last_rung_of_the_stop_ladder_revokes_session_keys_for_good() {
     let fixture = Fixture::new();

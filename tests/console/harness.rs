@@ -134,7 +134,16 @@ fn call(call: u64, padding: &str) -> Vec<Arc<Event>> {
     let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": format!("{call}"), "chain": "ethereum" });
     let tx = |state| {
         let hash = alloy::primitives::B256::repeat_byte(7);
-        EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg: 1, of: 1, state, block: Some(call) })
+        EventKind::TxUpdate(TxUpdate {
+            chain_id: 31_337,
+            hash,
+            leg: 1,
+            of: 1,
+            state,
+            block: Some(call),
+            gas_cost_wei: None,
+            purpose: None,
+        })
     };
     let kinds: [EventKind; 5] = [
         EventKind::ToolStart(ToolStart {

@@ -223,7 +223,16 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
     let (data, hints) = samples::quote_answer(true, 0.3);
     let tx = |state| {
         let hash = B256::repeat_byte(7);
-        EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg: 1, of: 1, state, block: Some(turn) })
+        EventKind::TxUpdate(TxUpdate {
+            chain_id: 31_337,
+            hash,
+            leg: 1,
+            of: 1,
+            state,
+            block: Some(turn),
+            gas_cost_wei: None,
+            purpose: None,
+        })
     };
     let end = |success, card| {
         EventKind::ToolEnd(ToolEnd {
@@ -252,6 +261,7 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
         }],
         least_out: None,
         leaves_usd: None,
+        is_order: false,
     };
     let (title, reasons) = (text("Swap"), vec![AskReason::said("big")]);
     let asked = ApprovalRequested { permit_id: permit(), title, reasons, lapses_at: 1, passes_by_itself: false };
@@ -340,7 +350,7 @@ fn questions(turn: u64) -> SessionNews {
     let swap = Question { number, of: 2, ..samples::question() };
     let change =
         PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false };
-    let policy = PolicyRequest { file: text("policy.toml"), changes: vec![change], texts: None };
+    let policy = PolicyRequest { file: text("policy.toml"), changes: vec![change], binding: Vec::new(), texts: None };
     let looser =
         Question { number: number + 1, place: 2, of: 2, about: RequestSubject::Policy(policy), ..samples::question() };
     SessionNews::Questions(Arc::new(vec![swap, looser]))

@@ -229,6 +229,31 @@ async fn flatten_cancels_orders_and_sells_in_parts() {
     assert!(sales.len() >= 3 && sales.iter().all(|one| *one <= 1_000_000_000), "{sales:?}");
 }
 
+/// A sale that fails leaves the decision open, and `flatten` again tries again: a stop that looks complete and is not
+/// would leave the money where it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flatten_that_is_not_complete_stays_open_and_can_be_repeated() {
+    let home = tempfile::tempdir().unwrap();
+    policy(home.path(), "allowed_tools = [\"get_balances\"]\n");
+    let mut watched = WatchedSession::open(home.path(), "keep", RESTS);
+    watched.until("it holds WETH", |log| log.holds("WETH") == Some(true)).await;
+    let flatten = || SessionCommand::Raise { level: StopLevel::Flatten, reason: SafeText::clean("enough", 20) };
+    let open = |one: &&Question| one.about == RequestSubject::SellHoldings;
+    watched.send(flatten()).await;
+    watched.until("it is asked about", |log| log.questions.iter().any(|one| open(&one))).await;
+    let question = watched.log.questions.iter().find(open).unwrap().clone();
+    assert!(question.title.as_str().starts_with("Flatten is not complete: "), "{question:?}");
+    assert!(watched.log.has_thought("was not sold"));
+    let key = question.key;
+    let answer = OperatorAnswer::Refuse { reason: SafeText::clean("later", 20) };
+    watched.send(SessionCommand::Answer { key, answer, confirmation: Default::default(), password: None }).await;
+    watched.until("nothing waits", |log| !log.questions.iter().any(|one| open(&one))).await;
+    watched.send(flatten()).await;
+    watched.until("it is asked about again", |log| log.questions.iter().any(|one| open(&one) && one.key != key)).await;
+    watched.end().await;
+    assert!(sales(home.path()).is_empty());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn neither_the_trade_rate_nor_the_call_rate_ends_a_liquidation() {
     let home = tempfile::tempdir().unwrap();

@@ -59,6 +59,7 @@ fn party() -> Originator {
 fn request() -> ReservationRequest {
     ReservationRequest {
         spend: dollars(3),
+        gas: MicroUsd::ZERO,
         tokens: [].into(),
         trade: true,
         only_revokes: false,

@@ -430,6 +430,7 @@ async fn fail(fixture: &Fixture, party: &Originator, now: u64) {
     let caps = policy.caps(Phase::Thriving, false);
     let request = ledger::ReservationRequest {
         spend: MicroUsd::ZERO,
+        gas: MicroUsd::ZERO,
         tokens: [].into(),
         trade: true,
         only_revokes: false,

@@ -315,6 +315,7 @@ async fn past(
 fn trade(spend: MicroUsd) -> ReservationRequest {
     ReservationRequest {
         spend,
+        gas: MicroUsd::ZERO,
         tokens: Default::default(),
         trade: true,
         only_revokes: false,

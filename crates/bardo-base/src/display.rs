@@ -66,11 +66,11 @@ const fn rule_name_word(name: RuleName) -> &'static str {
         RuleName::RecipientRole => "Recipient role",
         RuleName::Price => "Price",
         RuleName::Ledger => "Ledger",
-        RuleName::MaxSingleTradeUsd => "One trade",
-        RuleName::PerTransaction => "One transaction",
+        RuleName::MaxSingleTradeUsd => "One action",
+        RuleName::PerTransaction => "One action, spending limits",
         RuleName::MaxHourlySpendUsd => "Hourly cap",
         RuleName::MaxDailySpendUsd => "Day cap",
-        RuleName::PerDay => "Day cap",
+        RuleName::PerDay => "Day cap, spending limits",
         RuleName::MaxMonthlySpendUsd => "30-day cap",
         RuleName::MaxPositionSizeUsd => "One holding",
         RuleName::MaxUnfedUsd => "One holding without a price feed",
@@ -239,9 +239,26 @@ pub fn exceeded(one: &Violation) -> String {
 }
 
 /// Violated rule with its value, such as `Day cap: $5,300.00 is above $5,000.00; $485.18 left, more in 3 h`.
+///
+/// For a list, the words say that the value is not on it, such as `Spender not allowed: 0x…`.
 pub fn violation_words(one: &Violation) -> String {
-    format!("{}: {}", rule_word(&one.rule), exceeded(one))
+    let unlisted = UNLISTED.iter().find(|(name, _)| one.rule.is(*name));
+    let word = unlisted.map_or_else(|| rule_word(&one.rule), |(_, word)| (*word).to_owned());
+    format!("{word}: {}", exceeded(one))
 }
+
+/// Words for a value that is not on a list of the policy, by the list's rule.
+const UNLISTED: [(RuleName, &str); 9] = [
+    (RuleName::AllowedTools, "Tool not allowed"),
+    (RuleName::AllowedIntentTypes, "Kind of action not allowed"),
+    (RuleName::AllowedChains, "Chain not allowed"),
+    (RuleName::AllowedTokens, "Token not allowed"),
+    (RuleName::AllowedExecutionWallets, "Wallet not allowed"),
+    (RuleName::AllowedProtocols, "Protocol not allowed"),
+    (RuleName::AllowedContracts, "Contract not allowed"),
+    (RuleName::AllowedRecipients, "Recipient not allowed"),
+    (RuleName::AllowedSpenders, "Spender not allowed"),
+];
 
 /// Violated rules with their values. The simulation rule is not named, because its check has the same name.
 fn broken(violations: &[Violation]) -> String {
@@ -423,6 +440,7 @@ pub fn figure_of(finding: &Finding) -> Option<String> {
         }
         Finding::Rate { made, limit, .. } => Some(format!("{made}/{limit} an hour")),
         Finding::Slippage { slippage, .. } => Some(slippage.to_string()),
+        Finding::NoCage => Some("has no rules".to_owned()),
         Finding::NoStop
         | Finding::PassesStop { .. }
         | Finding::Stopped { .. }
@@ -436,7 +454,6 @@ pub fn figure_of(finding: &Finding) -> Option<String> {
         | Finding::ArrivalFair
         | Finding::NothingTraded
         | Finding::OwnRules
-        | Finding::NoCage
         | Finding::InsideCage { .. }
         | Finding::TakesBackBesideCage { .. }
         | Finding::ClocksDiffer { .. }
@@ -517,7 +534,7 @@ mod tests {
         let limits = rules(&[(RuleName::MaxSingleTradeUsd, "$6,785.11"), (RuleName::MaxDailySpendUsd, "$1 too much")]);
         let stopped = Finding::Stopped { level: crate::model::StopLevel::Halt, violations: Vec::new() };
         for (checks, parts) in [
-            (vec![blocked(Check::SpendingLimit, limits)], "One trade: $6,785.11; Day cap: $1 too much"),
+            (vec![blocked(Check::SpendingLimit, limits)], "One action: $6,785.11; Day cap: $1 too much"),
             (
                 vec![
                     blocked(Check::Halt, stopped),
@@ -580,7 +597,7 @@ mod tests {
             (
                 Violation::new(RuleName::MaxSingleTradeUsd, "", "raw", "")
                     .with(RuleFigures::new(FigureUnit::Usd, "2500", "3006.89").leaving("2500")),
-                "One trade: $3,006.89 is above $2,500.00",
+                "One action: $3,006.89 is above $2,500.00",
             ),
             (
                 Violation::new(RuleName::MaxFeePerGasGwei, "", "raw", "").with(RuleFigures::new(
@@ -596,6 +613,7 @@ mod tests {
                 "Cooldown between trades: 12 s after the last one; free in 48 s",
             ),
             (Violation::new(Rule::Phase(Phase::Defensive), "", "increase-position", ""), "Phase: increase position"),
+            (Violation::new(RuleName::AllowedSpenders, "[0xaa]", "0xbb", ""), "Spender not allowed: 0xbb"),
             (
                 Violation::new(RuleName::MaxLossBps, "", "only $1697.220370538473 guaranteed to come in", ""),
                 "Loss against the market: only $1,697.22 guaranteed to come in",

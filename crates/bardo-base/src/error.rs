@@ -255,8 +255,8 @@ codes! {
         "Read the result of the call that used it: a permit works once, and the action is in progress or done.";
     /// The action needs the operator's approval, and no operator can be asked.
     ApprovalRequired, "APPROVAL_REQUIRED", PermissionDenied, Approval,
-        "Nobody could be asked: run the call on a terminal with `--approve ask`, or keep a console open on the same data \
-         folder; or stay below the approval limits.";
+        "Nobody was asked: `--approve ask` asks at the terminal, or in a console that is open on the same data folder; \
+         without it, stay below the approval limits.";
     /// The operator rejected the action.
     ApprovalRefused, "APPROVAL_REFUSED", PermissionDenied, Approval,
         "Read the operator's reason and propose something else.";
@@ -385,7 +385,8 @@ pub struct RuleFigures {
     pub limit: String,
     /// Value that is compared with the limit: the call's own amount plus the earlier ones that count.
     pub value: String,
-    /// Amount that the limit leaves now; `None` where the rule leaves no amount.
+    /// Amount that the limit leaves now, beside the gas of the call where that counts as well; `None` where the rule leaves
+    /// no amount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<String>,
     /// Seconds until the limit leaves more; `None` where time alone frees nothing.

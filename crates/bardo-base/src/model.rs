@@ -431,6 +431,12 @@ pub struct ToolMeta {
 }
 
 impl ToolMeta {
+    /// True if the tool can end in a signature. A tool that may write and is read-only towards the chain changes records of
+    /// this machine, or asks a service, and signs nothing.
+    pub const fn signs(&self) -> bool {
+        !matches!(self.capability, CapabilityTier::Read) && !matches!(self.action_class, ActionClass::ReadOnly)
+    }
+
     /// True if the tool may grant an allowance to a contract of this role.
     pub fn may_allow(&self, role: SpenderRole) -> bool {
         role.for_every_tool() || self.spenders.contains(&role)

@@ -7,8 +7,10 @@ use futures::future::join_all;
 use super::data::DataFolder;
 use super::data::devnets::{DevnetError, DevnetNameError};
 use super::depth::settings_of;
+use super::faucet::DevnetFaucet;
 use super::policy_cage::{self, ControlError};
 use super::rehearsal::{self, Rehearsal, RehearsalError};
+use super::session_keyring::FolderKeyring;
 use super::{account, policy};
 use bardo_base::clock::Clock;
 use bardo_base::config::{AgentFileSettings, Config, ForkSettings, GATEWAYS, RpcUrl};
@@ -153,7 +155,8 @@ async fn embedded(
         let client = ChainClient::devnet(network, chain.devnet.clone(), clock.clone())?;
         chains.push(world_chain(config, client, &clock)?);
     }
-    let world = watching(config, ToolEnvironment::new(clock, None, chains, Vec::new()));
+    let mut world = watching(config, ToolEnvironment::new(clock, None, chains, Vec::new()));
+    world.faucet = Some(Arc::new(DevnetFaucet::of(&sandbox)));
     // Writes report a policy that cannot be used; until then the account has no rules. A kept devnet is the operator's
     // to set with `bardo policy cage set`.
     if let (false, Some(account), Ok(keeper)) = (sandbox.is_kept(), world.account, policy::open(config, true)) {
@@ -183,6 +186,7 @@ fn watching(config: &Config, mut world: ToolEnvironment) -> ToolEnvironment {
     world.quotes = super::quotes::source(config, &world);
     world.intent_margin = config.intent_margin.value;
     world.agent_files = agent_files(&config.agents);
+    world.session_keys = Some(Arc::new(FolderKeyring::new(DataFolder::of(config), Arc::clone(&world.clock))));
     let picked = account::pick(config, &world).ok().flatten();
     world.account = picked.as_ref().map(account::SelectedAccount::address);
     world.custody = picked.as_ref().map(account::SelectedAccount::kind);

@@ -4,8 +4,10 @@
 //! | module | contents |
 //! |---|---|
 //! | `environment`, `orders`, `quotes` | connected chains, their order and relayer services, and the quote source |
+//! | `faucet` | faucet of the devnet in this process |
 //! | `depth` | settings of a single chain, and the confirmations it needs |
 //! | `account`, `signing_context`, `policy` | signing account, its pipeline, and its policy |
+//! | `session_keyring` | the same session keys as tools reach them |
 //! | `session_keys` | session keys of the data folder: drafted, granted, found and revoked |
 //! | `reauthentication` | password check before a restriction is loosened |
 //! | `backup` | backups of the data directory, and their restoration |
@@ -40,6 +42,7 @@ pub mod data;
 mod depth;
 pub mod ens;
 mod environment;
+pub mod faucet;
 pub mod labels;
 pub mod market;
 mod orders;
@@ -52,6 +55,7 @@ pub mod reconcile;
 pub mod rehearsal;
 pub mod rehearsed;
 pub mod session;
+pub mod session_keyring;
 pub mod session_keys;
 mod signing_context;
 mod tool_info;

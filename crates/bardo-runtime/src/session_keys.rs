@@ -7,27 +7,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use alloy::consensus::{TxEip1559, TxEip7702, TxEnvelope};
-use alloy::primitives::{Address, Bytes, TxKind, U256};
+use alloy::primitives::{Address, B512, Bytes, TxKind, U256};
 use alloy::providers::Provider as _;
-use alloy::sol_types::SolCall as _;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 
 use super::data::{ALL_MIGRATIONS, DataFolder, Ledger, binding};
 use super::reauthentication;
-use bardo_abi::delegation::{Delegation, DelegationManager};
+use bardo_abi::delegation::Delegation;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::GolemId;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_safety::audit::{self, AuditKind, LogAnchor, LogEntry};
-use bardo_safety::custody::delegated::{
-    CallLimit, DelegationGrant, DelegationLimits, DelegationNotReady, DraftBounds, GrantError, LimitsError,
-};
+use bardo_safety::custody::delegated::{CallLimit, DelegationGrant, DelegationNotReady, GrantError, LimitsError};
 use bardo_safety::custody::session_keys::{
-    self, EndedSessionKey, RevokedBy, SessionKeyError, SessionKeyRecord, SessionKeyRevocation, SessionKeyState,
-    StoredSessionKey,
+    self, RevokedBy, RevokedDelegation, RevokedSessionKey, SessionKeyError, SessionKeyRecord, SessionKeyRequest,
+    SessionKeyRevocation, SessionKeyState, StoredSessionKey,
 };
 use bardo_safety::custody::{KeyName, Keystore, LocalAccount, SecretKey, SessionKeyId, SessionRefusal};
 use bardo_safety::queue_key::QueueKey;
@@ -56,62 +53,6 @@ pub struct FoundSessionKey {
     pub row: Result<StoredSessionKey, SessionKeyError>,
 }
 
-/// Request for a new session key: its owner and its limits.
-#[derive(Debug, Clone)]
-pub struct SessionKeyRequest {
-    /// Owner of the account.
-    pub owner: Address,
-    /// Limits, with targets and an end.
-    pub limits: DelegationLimits,
-    /// Requirement that the limits bound what a stolen key could take.
-    pub bounds: DraftBounds,
-    /// Label for people.
-    pub label: SafeText,
-}
-
-/// Session key that a revocation ended.
-#[derive(Debug, Clone)]
-pub struct RevokedSessionKey {
-    /// Id of the key as stored, which may be damaged.
-    pub id: SafeText,
-    /// Its delegation, as far as it is known.
-    pub delegation: RevokedDelegation,
-}
-
-/// Delegation of a revoked session key, as far as it is known without asking the chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RevokedDelegation {
-    /// No signature of its owner was accepted here.
-    NotAccepted,
-    /// Its owner has signed it, so that it stands on chain until it expires or the owner disables it with this call.
-    Signed(OwnersCall),
-    /// The record fits no signature of its owner: the delegation may stand on chain.
-    Unknown,
-}
-
-impl RevokedDelegation {
-    /// Reads what the row before its revocation proves. Every field of the owner's call is covered by the owner's signature.
-    fn of(connection: &Connection, ended: &EndedSessionKey) -> Self {
-        let Ok(accepted) = session_keys::acceptance_of(connection, &ended.id) else { return Self::Unknown };
-        let Ok(row) = &ended.before else { return Self::Unknown };
-        match &row.claims().state {
-            SessionKeyState::Drafted if accepted.is_none() => Self::NotAccepted,
-            SessionKeyState::Granted if row.is_signed_by_its_owner(accepted) => {
-                Self::Signed(OwnersCall::of(row.claims()))
-            }
-            SessionKeyState::Drafted | SessionKeyState::Granted | SessionKeyState::Revoked(_) => Self::Unknown,
-        }
-    }
-
-    fn as_str(&self) -> &'static str {
-        match self {
-            Self::NotAccepted => "none was accepted",
-            Self::Signed(_) => "stands until its owner disables it",
-            Self::Unknown => "unknown: it may stand until its owner disables it",
-        }
-    }
-}
-
 /// Result of a revocation in all ledgers: what was revoked, and what could not be.
 #[derive(Debug, Clone, Default)]
 pub struct RevocationReport {
@@ -119,28 +60,6 @@ pub struct RevocationReport {
     pub revoked: Vec<RevokedSessionKey>,
     /// Reasons for which a ledger or a key file was left out.
     pub failures: Vec<ToolError>,
-}
-
-/// Call of the owner's own account that disables a delegation on chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnersCall {
-    /// EIP-155 id of the chain.
-    pub chain_id: u64,
-    /// Owner, who sends it.
-    pub from: Address,
-    /// Address of the delegation manager.
-    pub to: Address,
-    /// Calldata of the call.
-    pub data: Bytes,
-}
-
-impl OwnersCall {
-    fn of(record: &SessionKeyRecord) -> Self {
-        // The manager disables by hash, which does not cover the signature.
-        let delegation = Delegation { signature: Bytes::new(), ..record.delegation.clone() };
-        let data = DelegationManager::disableDelegationCall { delegation }.abi_encode().into();
-        Self { chain_id: record.chain_id, from: record.owner, to: record.manager, data }
-    }
 }
 
 /// Returns every session key of the data folder.
@@ -194,7 +113,18 @@ pub(super) fn is_signed(found: &FoundSessionKey) -> bool {
     row.claims().state == SessionKeyState::Granted && row.is_signed_by_its_owner(accepted.ok().flatten())
 }
 
-/// Creates a session key with its encrypted key file, and its drafted record in the ledger. It can sign nothing until
+/// Checks that a session key can be drafted from a request.
+///
+/// # Errors
+/// As for [`draft`].
+pub(super) fn check_request(network: &Network, request: &SessionKeyRequest) -> Result<(), ToolError> {
+    let limits = (&request.limits, request.bounds);
+    DelegationGrant::draft(network, request.owner, Address::ZERO, limits, U256::ZERO).map_err(not_drafted)?;
+    Ok(())
+}
+
+/// Creates a session key with its encrypted key file, and its drafted record in the ledger. Returns the record and the
+/// public key, as an uncompressed point without its prefix. It can sign nothing until
 /// its owner's signature is accepted.
 ///
 /// # Errors
@@ -207,16 +137,16 @@ pub async fn draft(
     request: SessionKeyRequest,
     password: &Password,
     clock: &dyn Clock,
-) -> Result<SessionKeyRecord, ToolError> {
+) -> Result<(SessionKeyRecord, B512), ToolError> {
     let id = SessionKeyId::random();
     let manager = network.book.contract(KnownContract::DelegationManager).ok_or_else(|| {
         ToolError::new(ErrorCode::ChainUnsupported, format_args!("{network} has no delegation framework"))
     })?;
     // A draft that is refused leaves no key file.
-    DelegationGrant::draft(network, request.owner, Address::ZERO, (&request.limits, request.bounds), id.salt())
-        .map_err(not_drafted)?;
+    check_request(network, &request)?;
     let created = create_key(folder, id, password, ledger).await?;
     let key = created.queue_key_of(ledger.id(), request.owner).ok_or_else(|| custody("the key file is locked"))?;
+    let public_key = created.public_key().ok_or_else(|| custody("the key file is locked"))?;
     let limits = (&request.limits, request.bounds);
     let (delegation, _) = DelegationGrant::draft(network, request.owner, created_address(&created), limits, id.salt())
         .map_err(not_drafted)?;
@@ -251,7 +181,7 @@ pub async fn draft(
     let inserted = record.clone();
     let written = ledger.store.write(move |transaction| session_keys::insert(transaction, &inserted, &key));
     written.await.map_err(stored)?;
-    Ok(record)
+    Ok((record, public_key))
 }
 
 /// Accepts the owner's signature, after which the session key can act. The change is in the audit log.
@@ -305,6 +235,7 @@ pub async fn revoke(
     folder: &DataFolder,
     ids: Option<&[String]>,
     (by, reason): (RevokedBy, &SafeText),
+    golem_id: &GolemId,
     clock: &dyn Clock,
 ) -> Result<RevocationReport, ToolError> {
     let mut report = RevocationReport::default();
@@ -340,7 +271,7 @@ pub async fn revoke(
                 continue;
             }
         };
-        match revoke_in(&store, known, (by, reason), &GolemId::operator(), clock.now_millis()).await {
+        match revoke_in(&store, known, (by, reason), golem_id, clock.now_millis()).await {
             Ok(revoked) => report.revoked.extend(revoked),
             Err(error) => report.failures.push(in_ledger(&database, error)),
         }
@@ -663,7 +594,7 @@ pub(super) fn refused(refusal: SessionRefusal) -> ToolError {
     ToolError::new(refusal.code(), refusal)
 }
 
-fn stored(error: SessionKeyError) -> ToolError {
+pub(super) fn stored(error: SessionKeyError) -> ToolError {
     match error {
         SessionKeyError::Refused(refusal) => refused(refusal),
         error @ SessionKeyError::Unknown(_) => ToolError::new(ErrorCode::WalletNotConfigured, error),

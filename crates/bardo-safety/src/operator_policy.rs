@@ -39,7 +39,7 @@ use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::id::GolemId;
 use bardo_base::model::{Check, Phase, Rule, RuleName, StopLevel};
 use bardo_base::text::SafeText;
-use bardo_base::units::Rounding;
+use bardo_base::units::{Rounding, Usd};
 use bardo_store::{Store, StoreError};
 use golem_chain::network::{Network, NetworkKind};
 use golem_chain::sender::{self, RecordError, TxRecord};
@@ -397,6 +397,10 @@ impl PolicyEngine for OperatorPolicyEngine {
 
     fn above_hot_lane(&self, _framed: &SigningPayload, inputs: &CheckInputs) -> bool {
         consent::above_hot_lane(&self.policy(), inputs)
+    }
+
+    fn largest_granted(&self) -> Option<Usd> {
+        self.policy().largest_granted()
     }
 
     fn always_covers(&self, payload: &SigningPayload, inputs: &CheckInputs) -> bool {

@@ -45,6 +45,9 @@ pub trait PolicyEngine: fmt::Debug + Send + Sync {
     /// Returns true if the action is above the hot lane, so that the safety-guardian must agree.
     fn above_hot_lane(&self, payload: &SigningPayload, inputs: &CheckInputs) -> bool;
 
+    /// Returns the largest spending of one action that a standing approval can cover; `None` without a limit.
+    fn largest_granted(&self) -> Option<Usd>;
+
     /// Returns true if the operator's standing "always" may replace an approval of this action.
     fn always_covers(&self, payload: &SigningPayload, inputs: &CheckInputs) -> bool;
 

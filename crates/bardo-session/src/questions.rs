@@ -180,10 +180,25 @@ pub struct PolicyRequest {
     pub file: SafeText,
     /// Changes against the current policy.
     pub changes: Vec<PolicyChange>,
+    /// Lower limits of the new policy that bind in the place of those that would be looser; absent in recordings of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub binding: Vec<BindingLimit>,
     /// Exact texts of both policies, from which a second operator computes hashes and changes again. They are parsed,
     /// never drawn. `None` if no second approval is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub texts: Option<PolicyTexts>,
+}
+
+/// Lower limit that binds in the place of a changed one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BindingLimit {
+    /// Changed field.
+    pub field: SafeText,
+    /// Field that binds.
+    pub by: SafeText,
+    /// Its limit in dollars.
+    pub limit: Usd,
 }
 
 /// Texts of two policies, each as the list of texts whose strictest combination it is.
@@ -275,6 +290,10 @@ pub struct SimilarScope {
     /// The largest slippage that may be allowed; `None` in recordings of earlier versions.
     #[serde(default)]
     pub slippage: Option<BasisPoints>,
+    /// The largest size of one action that it covers, in dollars; `None` without a limit, and in recordings of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub each_up_to: Option<Usd>,
 }
 
 /// Content of a permit's hash.

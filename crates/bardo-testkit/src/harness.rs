@@ -299,6 +299,10 @@ impl PolicyEngine for Book {
         *self.version.lock().unwrap()
     }
 
+    fn largest_granted(&self) -> Option<Usd> {
+        None
+    }
+
     fn stop(&self) -> Option<StopLevel> {
         Hook::run(&self.on_stop);
         *self.stop.lock().unwrap()

@@ -28,6 +28,7 @@ mod orders;
 mod positions;
 mod route;
 pub mod safety;
+pub mod session;
 mod shared;
 mod swap_query;
 #[cfg(test)]
@@ -80,6 +81,9 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &lp::remove_liquidity::TOOL_DEF,
     &safety::check_safety_status::TOOL_DEF,
     &safety::simulate_transaction::TOOL_DEF,
+    &session::session_get_keys::TOOL_DEF,
+    &session::session_provision_key::TOOL_DEF,
+    &session::session_revoke_key::TOOL_DEF,
     &trading::intent_refund::TOOL_DEF,
     &trading::token_approve::TOOL_DEF,
     &trading::token_revoke::TOOL_DEF,
@@ -96,6 +100,7 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &wallet::get_allowances::TOOL_DEF,
     &wallet::speed_up_transaction::TOOL_DEF,
     &wallet::wallet_detect_account_type::TOOL_DEF,
+    &wallet::wallet_fund::TOOL_DEF,
     &wallet::wallet_get_delegation::TOOL_DEF,
     &wallet::wallet_get_gas_price::TOOL_DEF,
     &wallet::wallet_get_status::TOOL_DEF,

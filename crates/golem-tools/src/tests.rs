@@ -257,6 +257,7 @@ async fn the_safety_status_has_the_used_and_remaining_part_of_every_limit() {
             let tokens = Default::default();
             let request = ReservationRequest {
                 spend,
+                gas: MicroUsd::ZERO,
                 tokens,
                 trade: true,
                 only_revokes: false,

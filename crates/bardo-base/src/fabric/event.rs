@@ -9,7 +9,7 @@ mod trade;
 
 use std::borrow::Cow;
 
-use alloy_primitives::{Address, B256};
+use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -327,6 +327,10 @@ pub struct PermitIssued {
     /// recordings before version 4.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaves_usd: Option<Usd>,
+    /// True for the signature of an order that others may fill later, instead of transactions. Absent in recordings of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_order: bool,
 }
 
 impl PermitIssued {
@@ -438,6 +442,18 @@ pub struct ApprovalResolved {
     pub amount: Option<SafeText>,
 }
 
+/// Purpose of a transaction in its plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TxPurpose {
+    /// Sets an allowance that the main transaction needs.
+    Approve,
+    /// Does what the plan is for.
+    Main,
+    /// Revokes what is left of an allowance.
+    CleanUp,
+}
+
 /// State of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -472,6 +488,31 @@ pub struct TxUpdate {
     /// Block that includes the transaction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block: Option<u64>,
+    /// Cost of its gas in wei, as decimal digits in JSON; absent before it is in a block, and in recordings of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "decimal_wei")]
+    pub gas_cost_wei: Option<U256>,
+    /// Its purpose; absent in recordings of earlier versions, and after a restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<TxPurpose>,
+}
+
+/// Amounts in wei as text of decimal digits.
+mod decimal_wei {
+    use alloy_primitives::U256;
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(wei: &Option<U256>, serializer: S) -> Result<S::Ok, S::Error> {
+        match wei {
+            Some(wei) => serializer.collect_str(wei),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<U256>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.map(|text| U256::from_str_radix(&text, 10).map_err(D::Error::custom)).transpose()
+    }
 }
 
 /// Payload of `tool:verified`.
@@ -485,8 +526,8 @@ pub struct ToolVerified {
     pub ground_truth_source: Cow<'static, str>,
     /// True if prediction and observation agree.
     pub matched: bool,
-    /// True for an order that ended without a fill: nothing that was reported is wrong. Absent in recordings of earlier
-    /// versions.
+    /// True for an order that ended without a fill, and for a plan that was stopped before its main transaction: nothing
+    /// that was reported is wrong. Absent in recordings of earlier versions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unfilled: bool,
 }

@@ -24,7 +24,7 @@ pub use event::{
     IntentStatus, IntentUpdate, LeastOut, LimitUsage, LimitsChanged, MemoryHits, OrderFill, OrderStatus, OrderUpdate,
     PermitIssued, PermitRefused, PermitUsed, PhaseChanged, PolicyChange, PolicyChanged, PolicyState, ResultCard,
     SessionOpened, SimulatedChange, SpendState, SpriteChanged, SpriteState, StopLossState, ToolEnd, ToolFailed,
-    ToolOverrun, ToolStart, ToolUpdate, ToolVerified, TxPlace, TxState, TxUpdate, Vitals,
+    ToolOverrun, ToolStart, ToolUpdate, ToolVerified, TxPlace, TxPurpose, TxState, TxUpdate, Vitals,
 };
 pub use finding::{Finding, LiquidationFall, SafetyCheck, health_factor};
 pub use journal::{JournalError, read as read_journal};

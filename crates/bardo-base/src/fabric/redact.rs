@@ -46,7 +46,8 @@ const SECRET_WORDS: &[&str] = &[
 
 /// Endings of field names, lower-cased and without separators, for 32-byte values that are not keys. By shape alone, a
 /// private key looks the same.
-const HASH_WORDS: &[&str] = &["hash", "hashes", "digest", "root", "salt", "topic", "slot", "orderid", "intentid", "tx"];
+const HASH_WORDS: &[&str] =
+    &["hash", "hashes", "digest", "root", "salt", "topic", "slot", "orderid", "intentid", "tx", "transaction"];
 
 /// Parameters for display: created only by the functions here, or read from a journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

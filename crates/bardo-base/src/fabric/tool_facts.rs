@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{CapabilityTier, CardKind, ToolMeta};
+use crate::model::{CardKind, ToolMeta};
 
 /// Facts about a tool, carried by the event that begins its call, so that programs without the tool registry can draw
 /// the call.
@@ -53,7 +53,7 @@ impl ToolFacts {
             Some(CardKind::Swap) => meta.progress_steps.iter().map(|step| Cow::Borrowed(*step)).collect(),
             Some(CardKind::Quote | CardKind::Order | CardKind::CrossChain | CardKind::Allowance) | None => Vec::new(),
         };
-        Self { card: meta.card, signs: meta.capability != CapabilityTier::Read, steps }
+        Self { card: meta.card, signs: meta.signs(), steps }
     }
 
     /// Facts of a tool by its name, as they were before recordings carried them.

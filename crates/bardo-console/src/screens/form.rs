@@ -204,8 +204,18 @@ impl ToolForm {
                 };
                 field.typed.replace(&(!holds).to_string());
             }
-            // The value of a switch is not typed.
-            (KeyCode::Char(_), KeyModifiers::NONE) if field.kind == FieldKind::Switch => {}
+            (KeyCode::Char('y' | 'Y' | 't' | 'T'), KeyModifiers::NONE | KeyModifiers::SHIFT)
+                if field.kind == FieldKind::Switch =>
+            {
+                field.typed.replace("true");
+            }
+            (KeyCode::Char('n' | 'N' | 'f' | 'F'), KeyModifiers::NONE | KeyModifiers::SHIFT)
+                if field.kind == FieldKind::Switch =>
+            {
+                field.typed.replace("false");
+            }
+            // The rest of a word such as "yes" changes nothing.
+            (KeyCode::Char(_), KeyModifiers::NONE | KeyModifiers::SHIFT) if field.kind == FieldKind::Switch => {}
             (KeyCode::Backspace | KeyCode::Delete, _) if field.kind == FieldKind::Switch => _ = field.typed.clear(),
             _ if !field.typed.key(key) => return None,
             _ => {}
@@ -272,7 +282,7 @@ impl Widget for FormFields<'_> {
             ];
             let used: usize = pieces.iter().map(|(text, _)| width(text)).sum();
             if field.typed.text().is_empty() {
-                if here {
+                if here && field.kind != FieldKind::Switch {
                     pieces.push((" ".to_owned(), Role::Frozen));
                 }
                 let hint = match &field.default {
@@ -292,9 +302,10 @@ impl Widget for FormFields<'_> {
                     (_, typed) => pieces.push((typed.to_owned(), Role::TextStrong)),
                 }
             }
-            // A switch has no text to edit, so its cursor is drawn beside the value.
-            if here && field.kind == FieldKind::Switch && !field.typed.text().is_empty() {
+            // A switch has no text to edit, so its cursor is drawn beside the value, with its keys.
+            if here && field.kind == FieldKind::Switch {
                 pieces.push((CURSOR.to_owned(), Role::BorderFocus));
+                pieces.push(("  y or n".to_owned(), Role::TextDim));
             }
             let hidden = form.fields.len().saturating_sub(usize::from(area.height));
             let right: Vec<StyledText> = if hidden > 0 && row + 1 == area.height {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::filter::Filter;
 use super::form::{FormFields, ToolForm, parameter_label};
 use super::screen_dialog::column;
-use super::trade::has_form;
+use super::trade::{has_form, signs};
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, ticket};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
@@ -101,10 +101,10 @@ impl Tools {
     fn open(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         let Some(tool) = self.selected(known) else { return Vec::new() };
         if tool.capability != CapabilityTier::Read {
-            let words = if has_form(tool) {
-                "this tool signs: its form is on screen 2 (key 2)"
-            } else {
-                "this tool signs: ask the Golem, or run it with `bardo call` from a shell"
+            let words = match (has_form(tool), signs(tool)) {
+                (true, _) => "this tool signs: its form is on screen 2 (key 2)",
+                (false, true) => "this tool signs: ask the Golem, or run it with `bardo call` from a shell",
+                (false, false) => "this tool signs nothing and changes records: run it with `bardo call` from a shell",
             };
             return vec![ScreenRequest::Notice(SafeText::clean(words, 120))];
         }
@@ -146,6 +146,7 @@ impl Tools {
         let fact = |name: &str, words: String, role: Role| Row::of(vec![label(name), (words, role)]);
         let may = match tool.capability {
             CapabilityTier::Read => ("reads; signs nothing", Role::StateGood),
+            CapabilityTier::Write if !signs(tool) => ("changes records; signs nothing", Role::StateCare),
             CapabilityTier::Write => ("signs, inside the policy", Role::StateCare),
             CapabilityTier::Privileged => ("changes who has authority; always asks you", Role::StateBad),
         };
@@ -280,7 +281,8 @@ impl Widget for ToolDetails<'_> {
             (false, Some(tool)) if tool.capability == CapabilityTier::Read => "Enter opens its form",
             (false, None) => "Enter opens its form",
             (false, Some(tool)) if has_form(tool) => "it signs: its form is on screen 2",
-            (false, Some(_)) => "it signs: no form here",
+            (false, Some(tool)) if signs(tool) => "it signs: no form here",
+            (false, Some(_)) => "no form here",
         };
         let mark = if focused { "▸ " } else { "" };
         painter.frame(area, &[(format!("{mark}{name}"), Role::Title)], &[(words.to_owned(), Role::TextDim)], edge);
@@ -353,6 +355,7 @@ impl Widget for ToolList<'_> {
                     let (mark, role) = if chosen { ("▸ ", Role::Selection) } else { ("  ", Role::Text) };
                     let may = match one.capability {
                         CapabilityTier::Read => ("reads", Role::TextDim),
+                        CapabilityTier::Write if !signs(one) => ("records", Role::StateCare),
                         CapabilityTier::Write => ("signs", Role::StateCare),
                         CapabilityTier::Privileged => ("authority", Role::StateBad),
                     };

@@ -27,7 +27,7 @@ use crate::widgets;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use crate::widgets::quote::QuoteModel;
 use bardo_base::id::CallId;
-use bardo_base::model::{CapabilityTier, Category};
+use bardo_base::model::{ActionClass, CapabilityTier, Category};
 use bardo_base::text::{SafeText, width};
 use bardo_session::envelope::{CallStatus, ToolResponse};
 use bardo_session::handle::{SessionCommand, ToolInfo};
@@ -117,10 +117,14 @@ const OF_TRANSACTIONS: [&str; 2] = ["speed_up_transaction", "cancel_transaction"
 
 /// Returns true for the tools with a form on this screen: all trading tools, and those that move the wallet's tokens.
 pub(super) fn has_form(tool: &ToolInfo) -> bool {
-    let moves_tokens = tool.category == Category::Wallet
-        && tool.capability != CapabilityTier::Read
-        && !OF_TRANSACTIONS.contains(&tool.name.as_str());
+    let moves_tokens =
+        tool.category == Category::Wallet && signs(tool) && !OF_TRANSACTIONS.contains(&tool.name.as_str());
     tool.category == Category::Trading || moves_tokens
+}
+
+/// Returns true if the tool can end in a signature.
+pub(super) fn signs(tool: &ToolInfo) -> bool {
+    tool.capability != CapabilityTier::Read && tool.action_class != ActionClass::ReadOnly
 }
 
 fn trading<'k>(known: &ScreenContext<'k>) -> impl Iterator<Item = &'k ToolInfo> {

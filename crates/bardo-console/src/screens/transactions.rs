@@ -369,14 +369,18 @@ impl Transactions {
 
     /// Calls a tool for the selected row; its decision opens by itself.
     fn call(&mut self, tool: &'static str, params: serde_json::Value) -> Vec<ScreenRequest> {
+        vec![ScreenRequest::Send(Box::new(self.command(tool, params)))]
+    }
+
+    fn command(&mut self, tool: &'static str, params: serde_json::Value) -> SessionCommand {
         self.sent = self.sent.wrapping_add(1);
-        vec![ScreenRequest::Send(Box::new(SessionCommand::Call {
+        SessionCommand::Call {
             ticket: ticket(ScreenId::Transactions, self.sent),
             tool: tool.to_owned(),
             params,
             dry_run: false,
             idempotency_key: None,
-        }))]
+        }
     }
 
     /// Carries out an action on the selected row.
@@ -389,8 +393,15 @@ impl Transactions {
         self.chosen = Some(entry.hash());
         let hash = entry.hash().to_string();
         match (entry, action) {
-            (UnderWay::Order(_), Action::CancelSelected) => {
-                self.call("uniswapx_cancel_order", json!({ "order_hash": hash }))
+            // A cancellation of one's own order needs no decision of the policy's, and still costs gas.
+            (UnderWay::Order(order), Action::CancelSelected) => {
+                let kind = if order.bridge { "bridge order" } else { "auction" };
+                let title = format!(
+                    "Cancel the {kind} {} on chain? The cancellation is a transaction and costs gas. A filler may be first.",
+                    short_hash(order.hash)
+                );
+                let command = self.command("uniswapx_cancel_order", json!({ "order_hash": hash }));
+                vec![ScreenRequest::Confirm { title: SafeText::clean(&title, 200), command: Box::new(command) }]
             }
             (UnderWay::Order(_), _) => notice("an order has no fees: x cancels it on chain"),
             (UnderWay::Transaction(_, row), _) if !row.actionable => {

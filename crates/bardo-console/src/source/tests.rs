@@ -46,7 +46,16 @@ fn journal(path: &Path, rounds: u64) -> usize {
             |chain_id, number| EventKind::ChainBlock(ChainBlock { chain_id, number, timestamp: BEGAN / 1000 + number });
         let tx = |state| {
             let hash = B256::repeat_byte(7);
-            EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg: 1, of: 1, state, block: Some(round) })
+            EventKind::TxUpdate(TxUpdate {
+                chain_id: 31_337,
+                hash,
+                leg: 1,
+                of: 1,
+                state,
+                block: Some(round),
+                gas_cost_wei: None,
+                purpose: None,
+            })
         };
         let vitals = Vitals {
             phase: Phase::Thriving,

@@ -19,7 +19,7 @@ use crate::widgets::reasons::Reasons;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{
     Caption, ChainOpened, Event, EventKind, GolemState, GolemThought, HaltChanged, IntentUpdate, LimitsChanged,
-    MemoryHits, OrderUpdate, SafetyCheck, SpriteState, ToolEnd, TxUpdate, Vitals,
+    MemoryHits, OrderUpdate, SafetyCheck, SpriteState, ToolEnd, TxPurpose, TxUpdate, Vitals,
 };
 use bardo_base::id::CallId;
 use bardo_base::model::Phase;
@@ -137,12 +137,11 @@ pub struct Feed {
     pub blocks: BTreeMap<u64, (u64, u64)>,
 }
 
-/// Gas cost of a call's transactions in wei, as its card reports it.
-fn gas_of(end: &ToolEnd) -> U256 {
-    let hints = end.card.as_ref().and_then(|card| card.hints.as_ref());
-    let all = hints.and_then(|hints| hints.get("transactions")?.as_array()).into_iter().flatten();
-    let costs = all.filter_map(|one| one.get("gas_cost_wei")?.as_str()?.parse::<U256>().ok());
-    costs.fold(U256::ZERO, U256::saturating_add)
+/// Returns true if both are of the same step of the same plan. The plan that revokes what an unfinished one left counts its
+/// steps anew.
+fn same_step(known: &TxUpdate, update: &TxUpdate) -> bool {
+    let cleans_up = |one: &TxUpdate| one.purpose == Some(TxPurpose::CleanUp);
+    known.leg == update.leg && cleans_up(known) == cleans_up(update)
 }
 
 fn push<T>(queue: &mut VecDeque<T>, item: T, most: usize) {
@@ -445,7 +444,8 @@ impl Feed {
         call.end = Some(end.clone());
         call.ended_at = Some(event.at);
         call.traded = traded;
-        self.counts.gas_wei = self.counts.gas_wei.saturating_add(gas_of(end));
+        let gas = call.gas_costs().into_iter().fold(U256::ZERO, |sum, (_, cost)| sum.saturating_add(cost));
+        self.counts.gas_wei = self.counts.gas_wei.saturating_add(gas);
         let Some(call) = self.of(event) else { return };
         let (call_id, standing) = (call.call_id, call.standing());
         match standing {
@@ -477,7 +477,7 @@ impl Feed {
 
     fn transaction_moved(&mut self, event: &Event, update: &TxUpdate) {
         if let Some(call) = self.of(event) {
-            match call.transactions.iter_mut().find(|(_, known)| known.leg == update.leg) {
+            match call.transactions.iter_mut().find(|(_, known)| same_step(known, update)) {
                 Some(known) => *known = (event.at, update.clone()),
                 None => push_part(&mut call.transactions, (event.at, update.clone())),
             }

@@ -128,7 +128,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(LogLevel
             match verified.matched {
                 true => (LogLevel::Plain, "tool:verified", "chain agrees ✓".to_owned()),
                 false if verified.unfilled => {
-                    (LogLevel::Care, "tool:verified", format!("not filled ○ {}", verified.actual_outcome))
+                    (LogLevel::Care, "tool:verified", format!("not done ○ {}", verified.actual_outcome))
                 }
                 false => (LogLevel::Bad, "tool:verified", format!("chain disagrees ✕ {}", verified.actual_outcome)),
             }

@@ -200,8 +200,13 @@ fn call_row(call: &CallSeen) -> Option<TradeCells> {
     let paid = Some(text(data, "amount_in")).filter(|paid| !paid.is_empty());
     let ended = match (call.standing(), transaction.state) {
         (_, TxState::Reverted) => "reverted".to_owned(),
+        (standing, TxState::Confirmed) if transaction.leg < transaction.of => {
+            let (done, of) = (transaction.leg, transaction.of);
+            format!("{} after {done} of {of} transactions", standing.mark().1.to_lowercase())
+        }
         (standing, _) => standing.mark().1.to_lowercase(),
     };
+    let agreed = call.verified.as_ref().filter(|_| call.standing() == super::feed::CallStatus::Done);
     Some((
         call.started_at,
         [
@@ -216,7 +221,8 @@ fn call_row(call: &CallSeen) -> Option<TradeCells> {
             text(hints, "quoted_out"),
             if gas == 0 { String::new() } else { gas.to_string() },
             transaction.hash.to_string(),
-            call.verified.as_ref().map(|verified| verified.matched.to_string()).unwrap_or_default(),
+            // What was not done agrees with nothing.
+            agreed.map(|verified| verified.matched.to_string()).unwrap_or_default(),
             ended,
         ],
     ))
@@ -270,6 +276,8 @@ mod tests {
             of: 1,
             state: TxState::Confirmed,
             block: Some(9),
+            gas_cost_wei: None,
+            purpose: None,
         };
         let card = Some(ResultCard { widget: CardKind::Swap, data, hints: Some(hints) });
         let end = ToolEnd { success: true, state: None, duration_ms: 1, result_summary: Value::Null, card };
@@ -460,6 +468,33 @@ mod tests {
         assert_eq!(&cells[2..10], ["Swap", "ethereum", "0.25", "WETH", "848.123456", "USDC", "848.5", "21009"]);
         assert_eq!(cells[10], B256::repeat_byte(7).to_string());
         assert_eq!(cells[12], "done");
+    }
+
+    /// Its allowance is in a block, and the swap itself was blocked: nothing was sold.
+    #[test]
+    fn what_was_not_done_agrees_with_nothing() {
+        let mut events = swap_events(1, "USDC", true);
+        let verified = bardo_base::fabric::ToolVerified {
+            expected_outcome: SafeText::clean("an allowance", 40),
+            actual_outcome: SafeText::clean("an allowance", 40),
+            ground_truth_source: "receipt".into(),
+            matched: true,
+            unfilled: false,
+        };
+        let about = Event { kind: EventKind::ToolVerified(verified), ..events[1].clone() };
+        let row = |events: &[Event]| csv_of(events.iter().cloned()).lines().last().unwrap().to_owned();
+        events.insert(2, about);
+        assert!(row(&events).ends_with(",true,done"), "{}", row(&events));
+        for event in &mut events {
+            match &mut event.kind {
+                EventKind::TxUpdate(update) => update.of = 2,
+                EventKind::ToolEnd(end) => end.success = false,
+                _ => {}
+            }
+        }
+        let stopped = row(&events);
+        assert!(stopped.ends_with(" after 1 of 2 transactions") && stopped.contains(",,"), "{stopped}");
+        assert!(!stopped.contains("true"), "{stopped}");
     }
 
     #[test]

@@ -208,7 +208,7 @@ fn verified_rows(rows: &mut Vec<Row>, call: &CallSeen) {
         part(rows, "Check against the chain");
         let (mark, role) = match (verified.matched, verified.unfilled) {
             (true, _) => ("chain agrees ✓", Role::StateGood),
-            (false, true) => ("not filled ○", Role::StateCare),
+            (false, true) => ("not done ○", Role::StateCare),
             (false, false) => ("chain disagrees ✕", Role::StateBad),
         };
         rows.push(Row::new(mark, role).then(format!("  {}", verified.actual_outcome), Role::Text));

@@ -198,7 +198,16 @@ fn sent(money: MoneyKind, chain_id: u64) -> State {
         network.money = money;
     }
     let hash = alloy_primitives::B256::repeat_byte(0x8c);
-    let tx = TxUpdate { chain_id, hash, leg: 1, of: 1, state: TxState::Sent, block: None };
+    let tx = TxUpdate {
+        chain_id,
+        hash,
+        leg: 1,
+        of: 1,
+        state: TxState::Sent,
+        block: None,
+        gas_cost_wei: None,
+        purpose: None,
+    };
     let events = vec![start("uniswap_execute_swap", samples::swap_params()), EventKind::TxUpdate(tx)];
     tell(&mut state, Some(CallId::new(1)), events);
     state
@@ -370,10 +379,43 @@ fn the_open_orders_are_listed_on_a_hold_and_on_leaving() {
     }
 }
 
+/// Ends a transfer, whose result has no card, with a transaction on `chain_id` that cost this much gas, in wei. Its state
+/// is reported twice.
+fn paid_for_a_transfer(state: &mut State, call: u64, chain_id: u64, wei: u64) {
+    let hash = alloy_primitives::B256::repeat_byte(0x22);
+    let tx = |state| {
+        let gas_cost_wei = Some(alloy_primitives::U256::from(wei));
+        EventKind::TxUpdate(TxUpdate {
+            chain_id,
+            hash,
+            leg: 1,
+            of: 1,
+            state,
+            block: Some(9),
+            gas_cost_wei,
+            purpose: None,
+        })
+    };
+    let end =
+        ToolEnd { success: true, state: None, duration_ms: 9, result_summary: serde_json::Value::Null, card: None };
+    let begin = start("wallet_transfer_token", serde_json::json!({ "token": "USDC", "amount": "25" }));
+    let events = vec![begin, tx(TxState::Unclear), tx(TxState::Confirmed), EventKind::ToolEnd(end)];
+    tell(state, Some(CallId::new(call)), events);
+}
+
 /// Ends a swap whose transactions on `chain_id` had these gas costs, in wei.
 fn paid_gas(state: &mut State, call: u64, chain_id: u64, wei: &[u64]) {
     let hash = alloy_primitives::B256::repeat_byte(0x21);
-    let tx = TxUpdate { chain_id, hash, leg: 1, of: 1, state: TxState::Confirmed, block: Some(9) };
+    let tx = TxUpdate {
+        chain_id,
+        hash,
+        leg: 1,
+        of: 1,
+        state: TxState::Confirmed,
+        block: Some(9),
+        gas_cost_wei: None,
+        purpose: None,
+    };
     let costs: Vec<_> = wei.iter().map(|wei| json!({ "gas_cost_wei": wei.to_string() })).collect();
     let card = ResultCard {
         widget: CardKind::Swap,
@@ -426,12 +468,13 @@ fn gas_is_told_by_chain_and_coin_with_its_worth_and_since_when() {
     let mut state = full(200, 50);
     paid_gas(&mut state, 1, 31_337, &[400_000_000_000_000, 600_000_000_000_000]);
     paid_gas(&mut state, 2, 31_338, &[2_000_000_000_000_000]);
+    paid_for_a_transfer(&mut state, 3, 31_337, 1_000_000_000_000_000);
     press(&mut state, Key::char('4'));
     let shown = drawn(&state).join("\n");
-    // 1.3735 ETH are held at $4,687.08; none of the other chain's native token is held.
+    // 0.0004, 0.0006 and 0.001 ETH. 1.3735 ETH are held at $4,687.08; none of the other chain's native token is held.
     for words in [
-        "0.001 ETH on ethereum  $3.42",
-        "2 transactions since 22:13",
+        "0.002 ETH on ethereum  $6.83",
+        "3 transactions since 22:13",
         "0.002 native token on 31338",
         "1 transaction since",
     ] {

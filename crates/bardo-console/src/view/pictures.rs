@@ -219,7 +219,16 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
     };
     let tx = |state| {
         let hash = B256::repeat_byte(0x8c);
-        EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg: 1, of: 1, state, block: None })
+        EventKind::TxUpdate(TxUpdate {
+            chain_id: 31_337,
+            hash,
+            leg: 1,
+            of: 1,
+            state,
+            block: None,
+            gas_cost_wei: None,
+            purpose: None,
+        })
     };
     let limits = "$853.14 now, $1,966.02 of $5,000.00 in 24 hours after it";
     let simulated = "block 1284, 128412 gas, 2 balances move as declared and nothing else";
@@ -245,6 +254,7 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
             ],
             least_out: None,
             leaves_usd: None,
+            is_order: false,
         }),
         EventKind::PermitConsumed(PermitUsed { permit_id: permit, simulation_hash: B256::repeat_byte(0x51) }),
         tx(TxState::Signed),
@@ -261,7 +271,7 @@ pub(super) fn asked() -> SessionNews {
     let swap = Question { of: 2, ..samples::question() };
     let change =
         PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false };
-    let policy = PolicyRequest { file: text("policy.toml"), changes: vec![change], texts: None };
+    let policy = PolicyRequest { file: text("policy.toml"), changes: vec![change], binding: Vec::new(), texts: None };
     let looser = Question {
         number: 2,
         place: 2,

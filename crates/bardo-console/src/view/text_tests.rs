@@ -79,7 +79,16 @@ pub(super) fn start(tool: &'static str, params: Value) -> EventKind {
 
 fn tx(state: TxState) -> EventKind {
     let hash = B256::repeat_byte(0x8c);
-    EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg: 1, of: 1, state, block: Some(1285) })
+    EventKind::TxUpdate(TxUpdate {
+        chain_id: 31_337,
+        hash,
+        leg: 1,
+        of: 1,
+        state,
+        block: Some(1285),
+        gas_cost_wei: None,
+        purpose: None,
+    })
 }
 
 fn usd(figure: &str) -> Usd {

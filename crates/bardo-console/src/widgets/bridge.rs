@@ -342,6 +342,10 @@ fn bid_rows(intent: &IntentUpdate) -> Vec<Row> {
     if let Some(more) = intent.bids.len().checked_sub(MOST_BIDS).filter(|more| *more > 0) {
         rows.push(Row::new(format!("  + {more} more bids"), Role::TextDim));
     }
+    if !rows.is_empty() {
+        // A relayer could pay its bid, and pays what was ordered.
+        rows.push(Row::new("  The relayer keeps what its bid is above your order.", Role::TextDim));
+    }
     rows
 }
 

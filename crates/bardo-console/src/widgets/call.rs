@@ -228,10 +228,31 @@ impl CallModel {
         match (&self.answer, &self.failure) {
             (Some(answer), _) if !answer.is_empty() && self.withdrawn => Some(format!("withdrawn: {answer}")),
             (Some(answer), _) if !answer.is_empty() => Some(format!("you: \"{answer}\"")),
-            (_, Some(failure)) => Some(failure.message.to_string()),
+            (_, Some(failure)) => Some(with_short_addresses(failure.message.as_str())),
             _ => None,
         }
     }
+}
+
+/// Text with the first and last four digits of each address, for a line that would cut it. The whole story has all digits.
+fn with_short_addresses(text: &str) -> String {
+    const DIGITS: usize = 40;
+    let mut short = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("0x") {
+        let (before, from) = rest.split_at(at + 2);
+        let digits = from.bytes().take_while(u8::is_ascii_hexdigit).count();
+        short.push_str(before);
+        match (digits, from.get(..4), from.get(DIGITS - 4..DIGITS), from.get(DIGITS..)) {
+            (DIGITS, Some(head), Some(tail), Some(after)) => {
+                short.push_str(&format!("{head}…{tail}"));
+                rest = after;
+            }
+            _ => rest = from,
+        }
+    }
+    short.push_str(rest);
+    short
 }
 
 /// Name of a step in lower case, for use inside a sentence.

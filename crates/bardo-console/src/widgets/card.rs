@@ -83,9 +83,15 @@ impl CallCard {
 
     /// Applies an event of this call. A swap that becomes an auction gets the card of an order.
     pub fn fold(&mut self, at: u64, kind: &EventKind) {
-        if let (Self::Swap(swap), EventKind::OrderUpdate(_)) = (&*self, kind) {
+        let becomes_an_order = match kind {
+            EventKind::OrderUpdate(_) => true,
+            EventKind::PermitIssued(permit) => permit.is_order,
+            _ => false,
+        };
+        if let (Self::Swap(swap), true) = (&*self, becomes_an_order) {
             let reasons = swap.result.as_ref().map(|result| result.reasons.clone()).unwrap_or_default();
-            *self = Self::Order(Box::new(OrderModel { reasons, ..OrderModel::asked(swap.call.clone()) }));
+            let memory = swap.memory.clone();
+            *self = Self::Order(Box::new(OrderModel { reasons, memory, ..OrderModel::asked(swap.call.clone()) }));
         }
         if let (Self::Plain(plain), Some(card)) = (&*self, answered(kind)) {
             let call = plain.call.clone();

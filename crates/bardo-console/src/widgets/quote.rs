@@ -69,6 +69,8 @@ pub struct Quote {
     pub hops: Vec<Hop>,
     /// Route type: `CLASSIC`, `DUTCH_V2`, `DUTCH_V3` or `PRIORITY`.
     pub route_type: SafeText,
+    /// Amount that the pools would give at once, in whole tokens; `None` unless the quote is of an auction.
+    pub pools_out: Option<SafeText>,
     /// Gas cost, in dollars.
     pub gas_usd: Option<Decimal>,
     /// Gas, in units.
@@ -133,6 +135,7 @@ impl Quote {
             impact_with_fee: ratio(hints, "price_impact_with_fee_pct"),
             hops: route.iter().take(MAX_HOPS).filter_map(hop).collect(),
             route_type: text(data, "route_type").unwrap_or_default(),
+            pools_out: hints.get("alternative").and_then(|pools| text(pools, "amount_out")),
             gas_usd: ratio(data, "gas_estimate_usd"),
             gas_units: hints.get("gas_units").and_then(Value::as_u64),
             slippage_bps: hints.get("slippage_bps").and_then(Value::as_u64),
@@ -317,8 +320,10 @@ impl CardView for QuoteModel {
         let Some(quote) = &self.quote else { return self.without_answer() };
         let worth = |usd: Option<Usd>| usd.map_or(String::new(), |usd| format!(" {}", dollars(usd)));
         let mut rows = self.call.failure_rows();
+        // An auction's amount is where its price begins to fall.
+        let got = if is_auction(quote.route_type.as_str()) { "from " } else { "get " };
         rows.push(
-            Row::new("get ", Role::TextDim)
+            Row::new(got, Role::TextDim)
                 .then(format!("{} {}", amount(quote.amount_out.as_str()), quote.token_out), Role::TextStrong)
                 .then(worth(quote.usd_out), Role::Text)
                 .then("  for ", Role::TextDim)
@@ -357,11 +362,19 @@ impl CardView for QuoteModel {
                 .then(format!("{} {}", paid(quote.amount_in.as_str()), quote.token_in), Role::Text)
                 .end(worth(quote.usd_in), Role::Text),
         );
+        let got = if is_auction(quote.route_type.as_str()) { "from  " } else { "get   " };
         rows.push(
-            Row::new("get   ", Role::TextDim)
+            Row::new(got, Role::TextDim)
                 .then(format!("{} {}", amount(quote.amount_out.as_str()), quote.token_out), Role::TextStrong)
                 .end(worth(quote.usd_out), Role::TextStrong),
         );
+        if let Some(pools) = &quote.pools_out {
+            rows.push(
+                Row::new("pools ", Role::TextDim)
+                    .then(format!("{} {}", amount(pools.as_str()), quote.token_out), Role::Text)
+                    .end("if swapped at once", Role::TextDim),
+            );
+        }
         // Rounding never promises too much: the minimum is rounded down, the maximum up.
         let least = quote.minimum_out.as_ref().map(|least| ("min   ", amount(least.as_str()), &quote.token_out));
         let most = quote.maximum_in.as_ref().map(|most| ("max   ", paid(most.as_str()), &quote.token_in));

@@ -97,7 +97,16 @@ fn check(check: Check, outcome: CheckOutcome, detail: &str) -> EventKind {
 }
 
 fn tx(leg: u32, of: u32, state: TxState, block: Option<u64>) -> EventKind {
-    EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash: B256::repeat_byte(0x8c), leg, of, state, block })
+    EventKind::TxUpdate(TxUpdate {
+        chain_id: 31_337,
+        hash: B256::repeat_byte(0x8c),
+        leg,
+        of,
+        state,
+        block,
+        gas_cost_wei: None,
+        purpose: None,
+    })
 }
 
 /// Parameters of the sample swap.
@@ -251,6 +260,7 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
                 changes: Vec::new(),
                 least_out: None,
                 leaves_usd: None,
+                is_order: false,
             }),
         ));
         events

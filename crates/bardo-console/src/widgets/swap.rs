@@ -183,7 +183,10 @@ impl SwapModel {
             (_, Some(tx)) => match tx.state {
                 TxState::Signed => format!("in your wallet; signed, not sent. tx {}", short_hash(tx.hash)),
                 TxState::Sent => format!("sent, not confirmed. tx {}", short_hash(tx.hash)),
-                TxState::Confirmed if tx.leg < tx.of => {
+                TxState::Confirmed if !folding::is_main(tx) && self.call.status.is_over() => {
+                    "in your wallet; the swap was not sent, and gas was spent on its allowance".to_owned()
+                }
+                TxState::Confirmed if !folding::is_main(tx) => {
                     format!("in your wallet; {} of {} transactions done", tx.leg, tx.of)
                 }
                 TxState::Confirmed => "moved, confirmed on chain".to_owned(),
@@ -215,7 +218,7 @@ impl SwapModel {
 
     /// Returns true if the chain contradicts the declared result.
     fn disagrees(&self) -> bool {
-        self.verified.as_ref().is_some_and(|verified| !verified.matched)
+        self.verified.as_ref().is_some_and(|verified| !verified.matched && !verified.unfilled)
     }
 
     fn money_row(&self) -> Row {

@@ -427,7 +427,7 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
         // The scope of a standing approval is shown before it is given: tool, pair, recipient, size, total, time.
         ("similar", "with Swap only: WETH → UNI on ethereum"),
         ("similar", "to             your account"),
-        ("similar", "any, until the total is used up; this action uses $2,047.53 of it"),
+        ("similar", "up to $2,500.00, larger ones still ask; this action uses $2,047.53 of the total"),
         ("similar", "up to 50 bps, as of this one; more is asked about"),
         ("similar", "minutes"),
         ("similar", "total limit in dollars"),

@@ -180,6 +180,7 @@ fn similar(preview: &Preview) -> SimilarScope {
         receivers: scope.recipients.into_iter().collect(),
         arrives_on: scope.arrival.map(|(chain_id, _)| chain_id),
         slippage: Some(scope.slippage),
+        each_up_to: preview.largest_granted,
     }
 }
 
@@ -464,7 +465,9 @@ fn costs(preview: &Preview) -> ActionCosts {
         let lost = went.checked_sub(came).unwrap_or(Usd::ZERO);
         let (lost_scaled, went_scaled) =
             (lost.scaled(DOLLAR_DIGITS, Rounding::Up)?, went.scaled(DOLLAR_DIGITS, Rounding::Down)?);
-        let bps = lost_scaled.checked_mul(10_000)?.checked_div(went_scaled)?;
+        // A loss is never shown as smaller than it is.
+        let bps =
+            lost_scaled.checked_mul(10_000)?.checked_add(went_scaled.checked_sub(1)?)?.checked_div(went_scaled)?;
         Some((lost, u64::try_from(bps).ok()?))
     };
     let trades = preview.payload.proposal().trade.is_some() || arrival.is_some();

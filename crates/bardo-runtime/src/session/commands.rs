@@ -536,12 +536,12 @@ impl SessionState {
                 });
                 Ok("its holdings are being sold, as far as the policy allows".to_owned())
             }
-            PromptSubject::SellUnderFlatten { .. } => {
+            PromptSubject::SellUnderFlatten { from, .. } => {
                 redeem(proof)?;
                 let state = Arc::clone(self);
                 state.control.running.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
-                    state.sell_all(SaleCause::Flatten).await;
+                    state.flatten(from).await;
                     state.control.running.fetch_sub(1, Ordering::SeqCst);
                 });
                 Ok("open orders are being cancelled and holdings sold, as far as the policy allows".to_owned())

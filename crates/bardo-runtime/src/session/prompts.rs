@@ -14,8 +14,8 @@ use bardo_safety::policy::{PendingPolicy, Policy};
 use bardo_safety::stop::{ActiveStop, OTHER_COPY_STOPPED, RestoredCopy};
 use bardo_session::market::MoneyKind;
 use bardo_session::questions::{
-    AnswerKind, AnswerOption, PolicyChange, PolicyRequest, PolicyTexts, Question, QuestionKey, RequestSubject,
-    SecondApprovalRequest, TypedConfirmation,
+    AnswerKind, AnswerOption, BindingLimit, PolicyChange, PolicyRequest, PolicyTexts, Question, QuestionKey,
+    RequestSubject, SecondApprovalRequest, TypedConfirmation,
 };
 use parking_lot::{Mutex, MutexGuard};
 
@@ -50,6 +50,8 @@ pub(super) enum PromptSubject {
     SellUnderFlatten {
         /// Stop that orders the sale.
         from: ActiveStop,
+        /// Number of holdings of which the last attempt left something; 0 before the first.
+        unsold: usize,
     },
     /// Lowering the Golem's own halt to flatten, so that its holdings can be sold.
     SellUnderHalt {
@@ -151,7 +153,7 @@ impl SessionPrompts {
         let before = state.1.len();
         state.1.retain(|queued| match &queued.own {
             PromptSubject::Lower { from, .. }
-            | PromptSubject::SellUnderFlatten { from }
+            | PromptSubject::SellUnderFlatten { from, .. }
             | PromptSubject::SellUnderHalt { from } => from == in_force,
             PromptSubject::SellAfterDeath => in_force.level() != Some(StopLevel::Flatten),
             PromptSubject::LeavePaper | PromptSubject::ResetBreaker { .. } => true,
@@ -207,12 +209,14 @@ fn question(queued: &QueuedPrompt, money: MoneyKind) -> Question {
         PromptSubject::SellAfterDeath => {
             ("The Golem has died: sell what it held".to_owned(), AskReason::GolemDied, RequestSubject::SellHoldings)
         }
-        PromptSubject::SellUnderFlatten { from } => {
-            let title = match from {
-                ActiveStop::Stop(stop) => {
-                    format!("Flatten, requested by {}: cancel open orders and sell all holdings", stop.by)
+        PromptSubject::SellUnderFlatten { from, unsold } => {
+            let title = match (unsold, from) {
+                (0, ActiveStop::Stop(stop)) => {
+                    format!("Flatten, requested by {}: cancel open orders and sell holdings", stop.by)
                 }
-                ActiveStop::None | ActiveStop::Garbled { .. } => "Cancel open orders and sell all holdings".to_owned(),
+                (0, ActiveStop::None | ActiveStop::Garbled { .. }) => "Cancel open orders and sell holdings".to_owned(),
+                (1, _) => "Flatten is not complete: one holding was not sold. Try again".to_owned(),
+                (unsold, _) => format!("Flatten is not complete: {unsold} holdings were not sold. Try again"),
             };
             (title, AskReason::LeavesPositions, RequestSubject::SellHoldings)
         }
@@ -257,7 +261,13 @@ pub(super) fn policy_question(
     let hash = pending.policy.hash();
     let texts_of = |policy: &Policy| policy.sources().iter().map(ToString::to_string).collect();
     let texts = second.as_ref().map(|_| PolicyTexts { in_force: texts_of(in_force), new: texts_of(&pending.policy) });
-    let about = RequestSubject::Policy(PolicyRequest { file: text(file), changes, texts });
+    let binding = pending.policy.binding(&pending.changes).into_iter().map(|cap| BindingLimit {
+        field: text(&cap.field),
+        by: text(&cap.by),
+        limit: cap.limit,
+    });
+    let binding = binding.collect();
+    let about = RequestSubject::Policy(PolicyRequest { file: text(file), changes, binding, texts });
     let mut question = plain(QuestionKey::Policy(hash), since, &title, AskReason::LoosensPolicy, about, money);
     question.confirm = policy_requirement(hash, money).confirm;
     for offered in question.answers.iter_mut().filter(|offered| offered.kind == AnswerKind::Once) {

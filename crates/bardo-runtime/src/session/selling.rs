@@ -86,15 +86,18 @@ pub(super) async fn follow(state: Arc<SessionState>) {
             };
             (found, wanted)
         };
-        if let ActiveStop::Stop(stop) = found
+        if state.control.stop_watch.flatten_again.swap(false, Ordering::SeqCst) {
+            known = None;
+        }
+        if let ActiveStop::Stop(stop) = &found
             && known.as_ref() != Some(&stop.id)
         {
-            known = Some(stop.id);
+            known = Some(stop.id.clone());
             match wanted {
                 RequiredSale::Nothing => {}
                 RequiredSale::Sell => {
                     state.control.running.fetch_add(1, Ordering::SeqCst);
-                    state.sell_all(SaleCause::Flatten).await;
+                    state.flatten(found).await;
                     state.control.running.fetch_sub(1, Ordering::SeqCst);
                 }
                 RequiredSale::Ask(own) => state.control.own.ask(own, state.sources.clock.now_millis()),
@@ -140,7 +143,7 @@ fn required_sale(
         // For play money the operator's name in the file suffices. Elsewhere the file alone is not a decision about
         // money, since any process of this user can write it.
         StopLevel::Flatten if stop.by.as_str() == "operator" && money == MoneyKind::Play => RequiredSale::Sell,
-        StopLevel::Flatten => RequiredSale::Ask(PromptSubject::SellUnderFlatten { from: found.clone() }),
+        StopLevel::Flatten => RequiredSale::Ask(PromptSubject::SellUnderFlatten { from: found.clone(), unsold: 0 }),
         // The Golem's emergency halt: nothing can be sold under it, and the Golem must not decide about selling.
         StopLevel::Halt if stop.by == *halts_as => {
             RequiredSale::Ask(PromptSubject::SellUnderHalt { from: found.clone() })
@@ -182,15 +185,25 @@ impl SessionState {
         }
     }
 
+    /// Sells everything under the flatten stop `from`. If something is left while it is in force, the operator is asked
+    /// whether to try again: a flatten that is not complete must not look like one that is.
+    pub(super) async fn flatten(&self, from: ActiveStop) {
+        let unsold = self.sell_all(SaleCause::Flatten).await;
+        if unsold > 0 && self.must_end(SaleCause::Flatten).is_none() {
+            let again = PromptSubject::SellUnderFlatten { from, unsold };
+            self.control.own.ask(again, self.sources.clock.now_millis());
+        }
+    }
+
     /// Cancels the account's orders, sells holdings other than dollar coins and native tokens as far as the policy
-    /// permits, and reports the rest.
-    pub(super) async fn sell_all(&self, cause: SaleCause) {
+    /// permits, and reports the rest. Returns the number of holdings and chains of which something was left.
+    pub(super) async fn sell_all(&self, cause: SaleCause) -> usize {
         self.cancel_before_selling().await;
-        let (Some(account), Some(rules)) = (self.sources.world.account, &self.sources.rules) else { return };
+        let (Some(account), Some(rules)) = (self.sources.world.account, &self.sources.rules) else { return 0 };
         // Another task of this session already sells everything.
         while self.control.selling.swap(true, Ordering::SeqCst) {
             if *self.control.leaving.borrow() {
-                return;
+                return 0;
             }
             self.sources.clock.pause(LOOK).await;
         }
@@ -206,15 +219,16 @@ impl SessionState {
                 self.stats().remark(&words);
                 self.send_last_words(&words);
                 self.control.selling.store(false, Ordering::SeqCst);
-                return;
+                return 1;
             }
         };
-        let holdings = self.to_be_sold(account).await;
+        let (holdings, mut unsold) = self.to_be_sold(account).await;
         let keys = holdings.iter().map(|one| (one.chain.network().chain_id, one.token.id)).collect();
         match rules.plan_liquidation(account, keys, cause.describe(), self.sources.clock.now_millis()).await {
             Ok(()) => {
                 for holding in &holdings {
-                    let sale = self.sell(holding, account, cause).await;
+                    let (sale, is_complete) = self.sell(holding, account, cause).await;
+                    unsold += usize::from(!is_complete);
                     self.stats().remark(&sale);
                     self.send_last_words(&sale);
                     let key = (holding.chain.network().chain_id, holding.token.id);
@@ -230,19 +244,25 @@ impl SessionState {
                 let words = format!("Nothing was sold: cannot record the plan ({error}).");
                 self.stats().remark(&words);
                 self.send_last_words(&words);
+                unsold += holdings.len();
             }
         }
         self.control.selling.store(false, Ordering::SeqCst);
+        unsold
     }
 
     /// Listed tokens that are held and must be sold. The wrapped native token is last, so that riskier tokens use the
-    /// day's limit first.
-    async fn to_be_sold(&self, account: Address) -> Vec<HoldingToSell<'_>> {
-        let mut found = Vec::new();
+    /// day's limit first. The number is that of the balances and chains that could not be read.
+    async fn to_be_sold(&self, account: Address) -> (Vec<HoldingToSell<'_>>, usize) {
+        let (mut found, mut unread) = (Vec::new(), 0);
         for chain in self.sources.world.chains() {
             match self.held_on(chain, account).await {
-                Ok(held) => found.extend(held),
+                Ok((held, unknown)) => {
+                    found.extend(held);
+                    unread += unknown;
+                }
                 Err(error) => {
+                    unread += 1;
                     let words = format!(
                         "Holdings on {} could not be read and are not sold: {}",
                         chain.network(),
@@ -254,18 +274,18 @@ impl SessionState {
             }
         }
         found.sort_by_key(|one| one.chain.network().book.contract(KnownContract::WrappedNative) == Some(one.address));
-        found
+        (found, unread)
     }
 
     async fn held_on<'a>(
         &self,
         chain: &'a ConnectedChain,
         account: Address,
-    ) -> Result<Vec<HoldingToSell<'a>>, ToolError> {
+    ) -> Result<(Vec<HoldingToSell<'a>>, usize), ToolError> {
         let listed = chain.network().book.tokens().iter().filter(|token| !EXITS.contains(&token.symbol.as_str()));
         let listed: Vec<Address> = listed.map(|token| token.address).collect();
         let found = chain.held(account, &listed).await?;
-        let mut held = Vec::new();
+        let (mut held, mut unread) = (Vec::new(), 0);
         for (address, found) in listed.into_iter().zip(found) {
             match found {
                 TokenHolding::Amount(amount) => {
@@ -281,13 +301,14 @@ impl SessionState {
                     let words = format!("The balance of {address} could not be read; none of it is sold.");
                     self.stats().remark(&words);
                     self.send_last_words(&words);
+                    unread += 1;
                     continue;
                 }
             }
             let token = chain.token(&address.to_string()).await?;
             held.push(HoldingToSell { chain, token, address });
         }
-        Ok(held)
+        Ok((held, unread))
     }
 
     /// Reason that selling must end now, if there is one.
@@ -328,7 +349,7 @@ mod tests {
         );
         let lowered = lower(folder.path(), Some(StopLevel::Flatten), 4);
         let ActiveStop::Stop(stop) = &lowered else { panic!("{lowered:?}") };
-        let asked = RequiredSale::Ask(PromptSubject::SellUnderFlatten { from: lowered.clone() });
+        let asked = RequiredSale::Ask(PromptSubject::SellUnderFlatten { from: lowered.clone(), unsold: 0 });
         assert_eq!(required_sale(&lowered, &golem, None, MoneyKind::Real), asked, "the file alone is no decision");
         assert_eq!(required_sale(&lowered, &golem, Some(&SafeText::clean("another", 20)), MoneyKind::Real), asked);
         assert_eq!(

@@ -175,7 +175,7 @@ impl SessionState {
         }
         match at_death(on_death, self.sources.network.money) {
             HoldingsAtDeath::Stay => {}
-            HoldingsAtDeath::AreSold => self.sell_all(SaleCause::Death).await,
+            HoldingsAtDeath::AreSold => drop(self.sell_all(SaleCause::Death).await),
             // Under a flatten its holdings are sold already, or the operator is asked about that.
             HoldingsAtDeath::AreAskedFor if self.flattens() => {}
             HoldingsAtDeath::AreAskedFor => {

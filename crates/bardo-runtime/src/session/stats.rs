@@ -7,7 +7,7 @@ use alloy::primitives::B256;
 use crate::questions::RequestContext;
 use bardo_base::chains::display_name;
 use bardo_base::error::ErrorCode;
-use bardo_base::fabric::{ApprovalOutcome, Event, EventKind, TxState};
+use bardo_base::fabric::{ApprovalOutcome, Event, EventKind, TxPurpose, TxState, TxUpdate};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
@@ -24,7 +24,7 @@ pub(super) struct SessionStats {
     trades: TradeCounter,
     contexts: BTreeMap<GolemId, RequestContext>,
     /// Transactions that are signed and not settled.
-    open: BTreeMap<B256, SafeText>,
+    open: BTreeMap<StepKey, SafeText>,
     /// Signed orders that can still be filled.
     orders: BTreeMap<B256, SafeText>,
     /// Calls that end with an error but did not fail.
@@ -73,10 +73,11 @@ impl SessionStats {
             EventKind::TxUpdate(update) => match update.state {
                 TxState::Signed | TxState::Sent | TxState::Unclear => {
                     let words = format!("transaction {} on {}", update.hash, display_name(update.chain_id));
-                    self.open.insert(update.hash, SafeText::clean(&words, 200));
+                    // A replacement has the place of what it replaces: only one of them is ever included.
+                    self.open.insert(step_of(event.call_id, update), SafeText::clean(&words, 200));
                 }
                 TxState::Confirmed | TxState::Reverted | TxState::Dropped => {
-                    self.open.remove(&update.hash);
+                    self.open.remove(&step_of(event.call_id, update));
                 }
             },
             EventKind::OrderUpdate(order) => {
@@ -130,4 +131,10 @@ impl SessionStats {
     pub(super) fn equity(&self) -> Option<Usd> {
         self.counts.equity.map(|(_, last)| last)
     }
+}
+/// Step of a plan: its call, its number, and true for the plan that revokes what an unfinished one left.
+type StepKey = (Option<CallId>, u32, bool);
+
+fn step_of(call_id: Option<CallId>, update: &TxUpdate) -> StepKey {
+    (call_id, update.leg, update.purpose == Some(TxPurpose::CleanUp))
 }

@@ -38,6 +38,8 @@ pub(super) struct StopWatch {
     pub rung: Arc<Notify>,
     /// True once a read-only console has changed the stop file.
     pub acted: Arc<AtomicBool>,
+    /// True once flatten was asked for again while it was in force: what is left is to be sold.
+    pub flatten_again: Arc<AtomicBool>,
 }
 
 impl StopWatch {
@@ -55,6 +57,7 @@ impl StopWatch {
             refusals: Arc::default(),
             rung: Arc::default(),
             acted: Arc::default(),
+            flatten_again: Arc::default(),
         }
     }
 
@@ -127,8 +130,14 @@ impl StopWatch {
             SessionCommand::Hold => self.hold().map(|()| "held: no new signatures".to_owned()).map_err(Into::into),
             SessionCommand::ReleaseHold => self.release(),
             SessionCommand::Raise { level, reason } => {
+                let again = *level == StopLevel::Flatten && self.file.read().level() == Some(StopLevel::Flatten);
                 let raised = self.choose(*level, reason.as_str()).map_err(Into::into);
                 raised.map(|now| {
+                    if again && now.level() == Some(StopLevel::Flatten) {
+                        self.flatten_again.store(true, Ordering::SeqCst);
+                        return "the stop ladder is at flatten already: what is left is sold, or asked about"
+                            .to_owned();
+                    }
                     let result = format!("the stop ladder is at {}", now.level().map_or("no stop", StopLevel::as_str));
                     match now.level() {
                         Some(StopLevel::Revoke) => {

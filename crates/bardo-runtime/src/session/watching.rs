@@ -558,7 +558,14 @@ impl SessionState {
         // Read through the rules, so that a tighter policy is recorded.
         rules.policy();
         let broken = keeper.broken();
-        watched.policy_fault = broken.map(|error| SafeText::clean(&error.to_string(), 300));
+        // What stays comes first: a narrow panel cuts the end.
+        let fault = broken.map(|error| {
+            SafeText::clean(&format!("the policy in force stays: the policy file is broken: {error}"), 300)
+        });
+        if let Some(words) = fault.clone().filter(|_| fault != watched.policy_fault) {
+            send_news(&self.links.news, SessionNews::CommandResult { done: false, words }).await;
+        }
+        watched.policy_fault = fault;
         let now = keeper.current();
         let Some(known) = &watched.adopted else { return };
         if now.version == known.version {

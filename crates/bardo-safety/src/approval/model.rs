@@ -68,6 +68,7 @@ pub(crate) fn preview(proposal: Proposal, dollars: u64, now: u64) -> Preview {
         needs: ApprovalNeed::Approval { reasons: vec![] },
         opinion: None,
         above_hot_lane: false,
+        largest_granted: None,
         second: None,
         first_seen: false,
         parties: vec![],

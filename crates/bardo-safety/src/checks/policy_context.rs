@@ -92,6 +92,7 @@ pub fn request(
     let sold = if exit { moved(payload, inputs)? } else { BTreeMap::new() };
     Ok(ReservationRequest {
         spend: up(inputs.counted()?)?,
+        gas: up(values.gas)?,
         tokens,
         // A repetition of signed bytes was counted as a trade when they were signed.
         trade: !only_revokes && proposal.intent != ProposalIntent::SpeedUp,

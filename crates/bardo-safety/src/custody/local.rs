@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use alloy::primitives::{Address, Bytes};
+use alloy::primitives::{Address, B512, Bytes};
 use futures::future::BoxFuture;
 
 use super::signing::SigningKey;
@@ -41,6 +41,11 @@ impl LocalAccount {
     /// Key that authenticates rows of `account`, for which this key acts; `None` while the account is locked.
     pub fn queue_key_of(&self, ledger: &str, account: Address) -> Option<QueueKey> {
         self.key.as_ref().map(|key| key.queue_key(ledger, account))
+    }
+
+    /// Public key, as an uncompressed point without its prefix; `None` while the account is locked.
+    pub fn public_key(&self) -> Option<B512> {
+        self.key.as_ref().map(SigningKey::public_key)
     }
 
     /// Signs the content of a capability.

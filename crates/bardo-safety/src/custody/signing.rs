@@ -3,7 +3,7 @@
 //! a capability; a second approval is a statement about another account's action and moves nothing by itself.
 
 use alloy::consensus::{SignableTransaction as _, TxEip1559};
-use alloy::primitives::{Address, B256, Bytes, TxKind};
+use alloy::primitives::{Address, B256, B512, Bytes, TxKind};
 use alloy_signer::SignerSync as _;
 use alloy_signer_local::PrivateKeySigner;
 use zeroize::{Zeroize as _, Zeroizing};
@@ -31,6 +31,11 @@ impl SigningKey {
     /// Address of the key.
     pub(super) fn address(&self) -> Address {
         self.signer.address()
+    }
+
+    /// Public key: the uncompressed point without its prefix.
+    pub(super) fn public_key(&self) -> B512 {
+        self.signer.public_key()
     }
 
     /// Derives the key that authenticates rows of `account` in a ledger. The derivation is one-way and does not reveal

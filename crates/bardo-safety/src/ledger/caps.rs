@@ -109,6 +109,8 @@ pub struct LedgerCaps {
 pub struct ReservationRequest {
     /// Total value that counts as spent, gas included.
     pub spend: MicroUsd,
+    /// Part of it that is gas, which a smaller amount does not reduce.
+    pub gas: MicroUsd,
     /// Part of the value in each token.
     pub tokens: BTreeMap<TokenKey, MicroUsd>,
     /// True for a trade: every action except revocations, cancellations and refunds.
@@ -163,17 +165,22 @@ impl LedgerCaps {
             }
             let share = cap.scaled.map(|share| format!(" ({} % of the policy's figure)", percent(share)));
             let limit = format!("{} {}{}", shown(cap.limit), cap.span.describe(), share.unwrap_or_default());
-            let left = left(cap.limit.less(before));
+            let left = left(cap.limit.less(before).less(request.gas));
+            let gas = match request.gas {
+                MicroUsd::ZERO => String::new(),
+                gas => format!(" besides gas of at most {}", shown(gas)),
+            };
             let spend = dollars_above(request.spend.dollars(), cap.limit.dollars());
             let (value, would_pass) = if cap.span == CapPeriod::Once {
-                (spend, format!("at most {left}"))
+                (spend, format!("at most {left}{gas}"))
             } else {
                 let value = format!("{spend} on top of {} already spent or reserved", shown(before));
-                (value, format!("at most {left} now{}", usage.frees(cap.span)))
+                (value, format!("at most {left} now{gas}{}", usage.frees(cap.span)))
             };
             let of_window = usage.window(cap.span).frees_at.filter(|_| cap.span != CapPeriod::Once);
-            let figures =
-                dollars(cap.limit, before, request.spend).freeing_in(of_window.map(|at| seconds(at, usage.now)));
+            let figures = dollars(cap.limit, before, request.spend)
+                .leaving(cap.limit.less(before).less(request.gas).dollars())
+                .freeing_in(of_window.map(|at| seconds(at, usage.now)));
             found.push(Violation::new(cap.rule, limit, value, would_pass).with(figures));
         }
         for (key, spend) in &request.tokens {

@@ -108,6 +108,7 @@ fn caps() -> LedgerCaps {
 fn request(whole: u64) -> ReservationRequest {
     ReservationRequest {
         spend: dollars(whole),
+        gas: MicroUsd::ZERO,
         tokens: [].into(),
         trade: true,
         only_revokes: false,
@@ -182,6 +183,24 @@ fn every_violation_states_what_would_pass() {
              portfolio has recovered or the operator sets a new mark",
         ]
     );
+    // What would pass leaves room for the action's own gas: 100 − 0.4 at once, and 250 − 150 − 0.4 in the hour.
+    request.gas = MicroUsd::new(400_000).unwrap();
+    request.tokens.clear();
+    let Err(LedgerError::Exceeded(violations)) = file.reserve(HOUR + 4 * 61_000 + 5_000, &caps, &request) else {
+        panic!("it passed")
+    };
+    let passes: Vec<_> = violations.iter().take(2).map(|one| one.would_pass.as_str()).collect();
+    assert_eq!(
+        passes,
+        ["at most $99.60 besides gas of at most $0.40", "at most $99.60 now besides gas of at most $0.40",]
+    );
+    let left: Vec<_> = violations.iter().take(2).map(|one| one.figures.as_ref().unwrap().left.clone()).collect();
+    assert_eq!(left, [Some("99.6".to_owned()), Some("99.6".to_owned())]);
+    request.gas = MicroUsd::ZERO;
+    request.tokens.insert(WETH, dollars(170));
+    let Err(LedgerError::Exceeded(violations)) = file.reserve(HOUR + 4 * 61_000 + 5_000, &caps, &request) else {
+        panic!("it passed")
+    };
     // The same violations as figures: 150 of 250 dollars and five of five trades are used; the first trade was 249 s
     // before.
     let figures: Vec<_> = violations.iter().map(|one| serde_json::to_value(one).unwrap()["figures"].clone()).collect();

@@ -32,7 +32,7 @@ use crate::simulate::SimulatedEffects;
 use crate::value::{ActionValues, value_of_part};
 use crate::verdict::Verdict;
 use bardo_base::error::ErrorCode;
-use bardo_base::fabric::{EventKind, PermitRefused, PermitUsed, TxState, TxUpdate};
+use bardo_base::fabric::{EventKind, PermitRefused, PermitUsed, TxPurpose, TxState, TxUpdate};
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::id::PermitId;
 use bardo_base::model::Check;
@@ -582,13 +582,14 @@ impl Pipeline {
         Ok(gated)
     }
 
+    /// Emits the state of a transaction of the plan, with its block and its gas cost once it is in one.
     pub(super) fn emit_leg(
         &self,
         payload: &SigningPayload,
         leg: usize,
         hash: B256,
         state: TxState,
-        block: Option<u64>,
+        (block, gas_cost_wei): (Option<u64>, Option<U256>),
     ) {
         let update = TxUpdate {
             chain_id: payload.proposal().chain_id,
@@ -597,6 +598,8 @@ impl Pipeline {
             of: u32::try_from(payload.legs().len()).unwrap_or(u32::MAX),
             state,
             block,
+            gas_cost_wei,
+            purpose: payload.legs().get(leg).map(|leg| purpose(leg.purpose)),
         };
         self.emit(payload, EventKind::TxUpdate(update));
     }
@@ -652,5 +655,13 @@ pub(super) fn committed(
             on_paper: false,
         }),
         _ => Err(PipelineRefusal::by(verdicts, None)),
+    }
+}
+/// Purpose of a transaction, as events have it.
+const fn purpose(purpose: LegPurpose) -> TxPurpose {
+    match purpose {
+        LegPurpose::Approve => TxPurpose::Approve,
+        LegPurpose::Main => TxPurpose::Main,
+        LegPurpose::CleanUp => TxPurpose::CleanUp,
     }
 }

@@ -101,15 +101,15 @@ impl Pipeline {
         let kept = stored.await?;
         failpoint::reach(Failpoint::OutbidStored);
         let hash = kept.hash();
-        self.emit_leg(payload, leg, hash, TxState::Signed, None);
+        self.emit_leg(payload, leg, hash, TxState::Signed, (None, None));
         let sent = sender.send(kept).await;
         if let Ok(SendOutcome { state: Stage::Dropped, .. }) = sent {
-            self.emit_leg(payload, leg, hash, TxState::Dropped, None);
-            self.emit_leg(payload, leg, old, TxState::Sent, None);
+            self.emit_leg(payload, leg, hash, TxState::Dropped, (None, None));
+            self.emit_leg(payload, leg, old, TxState::Sent, (None, None));
             // Further replacements would be refused for the same reason.
             return Err(OutbidError::Refused(hash));
         }
-        self.emit_leg(payload, leg, hash, if sent.is_ok() { TxState::Sent } else { TxState::Unclear }, None);
+        self.emit_leg(payload, leg, hash, if sent.is_ok() { TxState::Sent } else { TxState::Unclear }, (None, None));
         Ok((
             hash,
             format!("{old} was not included: {hash} replaces it, at up to {max_fee_per_gas} wei per unit of gas"),

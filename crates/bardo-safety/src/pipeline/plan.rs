@@ -72,7 +72,7 @@ enum PlanEnd {
     /// Every transaction is included, and the order is submitted.
     Placed,
     /// Nothing further was signed, or a transaction failed without reverting the main one.
-    Stopped { code: ErrorCode, why: String, failed: bool },
+    Stopped { code: ErrorCode, why: String, failed: bool, verdicts: Vec<Verdict> },
 }
 
 /// State of a plan while its transactions are sent.
@@ -105,7 +105,12 @@ impl Progress {
             TxState::Confirmed => None,
             TxState::Reverted if main_is_done(&self.legs) => {
                 let why = "the main transaction succeeded, but the one that revokes the remaining allowance reverted";
-                Some(PlanEnd::Stopped { code: ErrorCode::ExecutionTxReverted, why: why.to_owned(), failed: true })
+                Some(PlanEnd::Stopped {
+                    code: ErrorCode::ExecutionTxReverted,
+                    why: why.to_owned(),
+                    failed: true,
+                    verdicts: Vec::new(),
+                })
             }
             TxState::Reverted => Some(PlanEnd::Reverted),
             TxState::Dropped => {
@@ -122,7 +127,7 @@ impl Progress {
                     }
                     None => (ErrorCode::ChainUnreachable, never_happens(sender, &self.legs)),
                 };
-                Some(PlanEnd::Stopped { code, why, failed: last.displaced_by.is_none() })
+                Some(PlanEnd::Stopped { code, why, failed: last.displaced_by.is_none(), verdicts: Vec::new() })
             }
             TxState::Signed | TxState::Sent | TxState::Unclear => Some(PlanEnd::Unclear),
         }
@@ -212,16 +217,24 @@ impl Pipeline {
         {
             self.follow(sender, (payload, permit_id, held), &legs, clearance, at_work);
         }
+        let mut blocking = Vec::new();
         let state = match ended {
             PlanEnd::Done => CommitState::Done,
             PlanEnd::Placed => CommitState::Placed,
             PlanEnd::Reverted => CommitState::Reverted,
             PlanEnd::Unclear => CommitState::Unclear,
-            PlanEnd::Stopped { code, why, .. } if anything_happened => CommitState::Stopped { code, why },
+            PlanEnd::Stopped { code, why, verdicts, .. } if anything_happened => {
+                blocking = verdicts;
+                CommitState::Stopped { code, why }
+            }
             // Nothing was sent.
             PlanEnd::Stopped { code, why, .. } => return Err(PipelineRefusal::new(code, why)),
         };
-        Ok(CommitOutcome { legs, truth, remarks, order: placed, ..committed(&prepared.preview, first, state)? })
+        let mut committed = committed(&prepared.preview, first, state)?;
+        if !blocking.is_empty() {
+            committed.verdicts = blocking;
+        }
+        Ok(CommitOutcome { legs, truth, remarks, order: placed, ..committed })
     }
 
     /// Signs, stores, sends and follows the plan's transactions, one after the other, until one does not confirm.
@@ -245,7 +258,7 @@ impl Pipeline {
                         taken
                     }
                     Err(refusal) => {
-                        return PlanEnd::Stopped { code: refusal.code, why: refusal.message, failed: false };
+                        return stopped_by(refusal);
                     }
                 },
             };
@@ -256,7 +269,7 @@ impl Pipeline {
                     let NotStored { nonce, code, why, failed } = not_stored;
                     // Without a nonce it is not known whether something was signed or stored.
                     if nonce.is_some() {
-                        return PlanEnd::Stopped { code, why, failed };
+                        return PlanEnd::Stopped { code, why, failed, verdicts: Vec::new() };
                     }
                     progress.remarks.push(why);
                     return PlanEnd::Unclear;
@@ -291,8 +304,7 @@ impl Pipeline {
         let assessment = match assessed {
             Ok(assessment) => assessment,
             Err(refusal) => {
-                let ended = PlanEnd::Stopped { code: refusal.code, why: refusal.message, failed: false };
-                return (ended, None);
+                return (stopped_by(refusal), None);
             }
         };
         match self.place_order(prepared, &assessment, gas).await {
@@ -301,7 +313,9 @@ impl Pipeline {
                 progress.remarks.push(why);
                 (PlanEnd::Unclear, None)
             }
-            Err(PlacementError { code, why, failed, .. }) => (PlanEnd::Stopped { code, why, failed }, None),
+            Err(PlacementError { code, why, failed, .. }) => {
+                (PlanEnd::Stopped { code, why, failed, verdicts: Vec::new() }, None)
+            }
         }
     }
 
@@ -432,6 +446,12 @@ impl Pipeline {
             self.commit_by(LockSource::Outer, preview.permit.permit_id, Consent::None).await
         })
     }
+}
+
+/// End of a plan whose rest was refused.
+fn stopped_by(refusal: PipelineRefusal) -> PlanEnd {
+    let PipelineRefusal { code, message, verdicts, .. } = refusal;
+    PlanEnd::Stopped { code, why: message, failed: false, verdicts }
 }
 
 /// Explains why the last transaction can never be included, from its stored note: the endpoint's refusal, or the

@@ -54,6 +54,8 @@ pub struct Preview {
     pub opinion: Option<GuardianOpinion>,
     /// True if the action is above the hot lane, so that the safety-guardian must agree.
     pub above_hot_lane: bool,
+    /// Largest spending of one action that a standing approval for such actions covers; `None` without a limit.
+    pub largest_granted: Option<Usd>,
     /// Second approval that the action needs; `None` if it needs none.
     pub second: Option<SecondRequirement>,
     /// True if the action pays a recipient for the first time.
@@ -153,6 +155,7 @@ impl Pipeline {
             needs,
             opinion,
             above_hot_lane,
+            largest_granted: self.inner.rules.largest_granted(),
             second,
             first_seen: parties.contains(&ApprovalReason::FirstPaid),
             parties,
@@ -226,6 +229,7 @@ impl Pipeline {
                 changes,
                 least_out: least_out(proposal),
                 leaves_usd: values.leaves(),
+                is_order: proposal.order.is_some(),
             }),
         );
         Ok(())

@@ -405,7 +405,16 @@ impl Pipeline {
         };
         let record = self.sender(one.chain_id).ok().and_then(|sender: TxSender| sender.record(hash).ok());
         let block = record.and_then(|record| record.block).map(|(number, _)| number);
-        let update = TxUpdate { chain_id: one.chain_id, hash, leg: leg.saturating_add(1), of, state, block };
+        let update = TxUpdate {
+            chain_id: one.chain_id,
+            hash,
+            leg: leg.saturating_add(1),
+            of,
+            state,
+            block,
+            gas_cost_wei: None,
+            purpose: None,
+        };
         self.inner.fabric.emit(&one.golem_id, Some(one.call_id), EventKind::TxUpdate(update));
     }
 }

@@ -106,6 +106,16 @@ pub(super) fn main_is_done(legs: &[LegReport]) -> bool {
     legs.iter().any(|leg| leg.purpose == LegPurpose::Main && leg.state == TxState::Confirmed)
 }
 
+/// Returns true if the plan did what it is for: its main transaction, or all of a plan that has none.
+fn is_done(legs: &[LegReport]) -> bool {
+    let has_main = legs.iter().any(|leg| leg.purpose == LegPurpose::Main);
+    let only_cleans_up = legs.iter().all(|leg| leg.purpose == LegPurpose::CleanUp);
+    match has_main || !only_cleans_up {
+        true => main_is_done(legs),
+        false => legs.iter().all(|leg| leg.state == TxState::Confirmed),
+    }
+}
+
 /// Returns the amount that an exact-output trade took from the account, by the token's `Transfer` events in the plan's
 /// own receipts. `None` for any other trade or token, and without such events: then the declared amount counts.
 fn paid(payload: &SigningPayload, legs: &[LegReport], token: TokenId) -> Option<U256> {
@@ -160,7 +170,7 @@ impl Pipeline {
             Err(_) => TxState::Unclear,
         };
         failpoint::reach(Failpoint::Sent);
-        self.emit_leg(payload, leg, hash, state, None);
+        self.emit_leg(payload, leg, hash, state, (None, None));
         if state == TxState::Dropped {
             return (LegReport { state, ..report }, Vec::new());
         }
@@ -205,7 +215,7 @@ impl Pipeline {
         };
         let report = followed.instrument(waiting).await;
         failpoint::reach(Failpoint::Mined);
-        self.emit_leg(payload, leg, report.hash, report.state, report.block);
+        self.emit_leg(payload, leg, report.hash, report.state, (report.block, report.gas_cost));
         (report, remarks)
     }
 
@@ -275,12 +285,14 @@ impl Pipeline {
 
     /// Reports and records the expected and the actual outcome.
     pub(super) async fn report_outcome(&self, payload: &SigningPayload, truth: &OnchainOutcome, legs: &[LegReport]) {
+        // What was stopped before its own transaction agrees with nothing that it declared.
+        let done = is_done(legs);
         let verified = ToolVerified {
             expected_outcome: payload.proposal().expected_outcome.clone(),
             actual_outcome: SafeText::clean(&actual_outcome(payload.proposal(), truth, legs), 600),
             ground_truth_source: GROUND_TRUTH.into(),
-            matched: truth.matched(),
-            unfilled: false,
+            matched: truth.matched() && done,
+            unfilled: truth.matched() && !done,
         };
         let moved = truth.moves.iter().map(describe).collect::<Vec<_>>().join(", ");
         let body = serde_json::json!({
@@ -327,7 +339,7 @@ impl Pipeline {
                         // If this write fails, recovery settles the reservation.
                         let _written = pipeline.settle_as(permit_id, held, end_of(&status, held, before)).await;
                         let ended = with_tx_status(last, &status);
-                        pipeline.emit_leg(&payload, leg, ended.hash, ended.state, ended.block);
+                        pipeline.emit_leg(&payload, leg, ended.hash, ended.state, (ended.block, ended.gas_cost));
                         return;
                     }
                     Ok(_) => {}
@@ -500,7 +512,11 @@ fn actual_outcome(proposal: &Proposal, truth: &OnchainOutcome, legs: &[LegReport
         format!("{amount} {}", inflow.token.symbol)
     });
     let received = received.collect::<Vec<_>>().join(" and ");
-    let done = if received.is_empty() { "Done".to_owned() } else { format!("Received {received}") };
+    let done = match (is_done(legs), received.is_empty()) {
+        (false, _) => "Not done".to_owned(),
+        (true, true) => "Done".to_owned(),
+        (true, false) => format!("Received {received}"),
+    };
     let main = legs.iter().rfind(|leg| leg.purpose == LegPurpose::Main).or(legs.last());
     let hash = main.map_or_else(String::new, |leg| format!(", tx {}", leg.hash));
     let otherwise = truth.mismatches.iter().map(SafeText::as_str).collect::<Vec<_>>().join("; ");

@@ -166,7 +166,7 @@ impl Pipeline {
             Ok(send_permit) => {
                 failpoint::reach(Failpoint::Stored);
                 Span::current().record("tx_hash", display(signed.hash()));
-                self.emit_leg(payload, leg, signed.hash(), TxState::Signed, None);
+                self.emit_leg(payload, leg, signed.hash(), TxState::Signed, (None, None));
                 Ok(StoredTx { send_permit, signed, route })
             }
             Err(error) => Err(NotStored::in_store(replacing, &error)),

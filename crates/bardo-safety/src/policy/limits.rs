@@ -74,6 +74,13 @@ impl Policy {
         self.rules().spending_limits.hot_lane.0.is_some_and(|most| spent > most)
     }
 
+    /// Returns the largest spending of one action that a standing approval can cover: above it, the safety-guardian or a
+    /// second operator must agree to each. `None` without such a limit.
+    pub fn largest_granted(&self) -> Option<Usd> {
+        let second = self.second_approval().map(|(above, _)| above);
+        self.rules().spending_limits.hot_lane.0.into_iter().chain(second).min()
+    }
+
     /// Returns a trade's loss limits in this phase. A phase without a price impact limit adds none.
     pub fn slippage(&self, phase: Phase) -> SlippageLimits {
         let (rules, of_phase) = (self.rules(), self.rules().phases.of(phase));

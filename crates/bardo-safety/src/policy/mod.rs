@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use alloy::primitives::{Address, B256, Keccak256};
 
-use bardo_base::model::Check;
+use bardo_base::model::{Check, Phase};
 use bardo_base::units::Usd;
 
 pub use fields::{EnforcedBy, PhaseRules, Phases, PolicyField, Rules, SecondApprovalRules, SpendingLimits};
@@ -82,7 +82,32 @@ pub struct FieldChange {
     pub tighter: bool,
 }
 
+/// Lower limit that binds in the place of a changed one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BindingCap {
+    /// Name of the changed field.
+    pub field: String,
+    /// Name of the field that binds.
+    pub by: String,
+    /// Its limit in dollars.
+    pub limit: Usd,
+}
+
 impl Policy {
+    /// Returns the lower limits over the same period that bind in the place of limits which `changes` loosen: such a change
+    /// alone permits nothing more.
+    pub fn binding(&self, changes: &[FieldChange]) -> Vec<BindingCap> {
+        let caps = self.caps(Phase::Thriving, true).spend;
+        let lower = |change: &FieldChange| {
+            let own = caps.iter().find(|cap| cap.rule.as_str() == change.field)?;
+            let others = caps.iter().filter(|cap| cap.span == own.span && cap.limit < own.limit);
+            let least = others.min_by_key(|cap| cap.limit)?;
+            let by = least.rule.as_str().to_owned();
+            Some(BindingCap { field: change.field.clone(), by, limit: least.limit.dollars() })
+        };
+        changes.iter().filter(|change| !change.tighter).filter_map(lower).collect()
+    }
+
     fn new(rules: Rules, origin: PolicyOrigin, sources: Vec<Arc<str>>) -> Self {
         let mut hasher = Keccak256::new();
         hasher.update(b"bardo policy 1");

@@ -347,6 +347,11 @@ fn consent_grows_with_the_value() {
     );
     assert_eq!(reasons(consent("uniswap_execute_swap", "2000.01")).len(), 3);
     assert!(policy.above_hot_lane("2000.01".parse().unwrap()) && !policy.above_hot_lane("2000".parse().unwrap()));
+    // A standing approval covers no action that a second party must agree to: the lower of both limits counts.
+    assert_eq!(policy.largest_granted(), Some(bardo_base::units::Usd::whole(2_000)));
+    let second = "[second_approval]\nabove_usd = 1500\napprovers = [\"0x00000000000000000000000000000000000000AA\"]\n";
+    let with_second = text(&format!("preset = \"demo\"\n{second}")).unwrap();
+    assert_eq!(with_second.largest_granted(), Some(bardo_base::units::Usd::whole(1_500)));
 }
 
 #[test]
@@ -474,4 +479,21 @@ fn a_policy_without_a_second_approval_has_the_hash_of_earlier_versions() {
     // As version 0.1 prints it for its preset without a file.
     let of_demo = "0x5caec2d6f183a4e20a81e4e1a4ad425c56257efbe2cd3ef8c6395b6141e515e8";
     assert_eq!(Policy::preset(PolicyPreset::Demo).hash().to_string(), of_demo);
+}
+
+/// The preset limits one action and one day twice: raising one of both alone permits nothing more.
+#[test]
+fn a_lower_limit_over_the_same_period_binds_and_is_named() {
+    let before = Policy::preset(PolicyPreset::Demo);
+    let after = text("preset = \"demo\"\nmax_single_trade_usd = \"4000\"\n").unwrap();
+    let bound = after.binding(&before.changes(&after));
+    let shown: Vec<_> = bound.iter().map(|cap| (cap.field.as_str(), cap.by.as_str(), cap.limit)).collect();
+    let limit = bardo_base::units::Usd::whole(2_500);
+    assert_eq!(shown, [("max_single_trade_usd", "spending_limits.per_transaction", limit)]);
+    // Both raised, or lowered: nothing else binds.
+    let both = "preset = \"demo\"\nmax_single_trade_usd = \"4000\"\n[spending_limits]\nper_transaction = \"4000\"\n";
+    for lines in [both, "preset = \"demo\"\nmax_single_trade_usd = \"100\"\n"] {
+        let after = text(lines).unwrap();
+        assert_eq!(after.binding(&before.changes(&after)), [], "{lines}");
+    }
 }

@@ -148,7 +148,10 @@ fn changes(question: &Question, action: &ActionRequest) -> DetailSection {
         );
     }
     let counted = action.costs.counted.unwrap_or(action.costs.spent);
-    let why = if counted < action.costs.spent { ", as a fair exit: its possible loss" } else { "" };
+    let why = match counted < action.costs.spent {
+        true => ": of a fair exit, its possible loss by feed and quote, without the slower average",
+        false => "",
+    };
     let words = format_args!("{} with gas of at most {}{why}", cents(counted), cents(action.costs.gas));
     changes.row("counts against the limits", words);
     if let Err(why) = &action.nothing_else {

@@ -237,6 +237,7 @@ fn add_definition(def: &'static ToolDef) -> Result<CatalogEntry, CatalogError> {
     match def.handler {
         Handler::Read(bind) => bind(&example, &parameters).map(drop),
         Handler::Write(bind) => bind(&example, &parameters).map(drop),
+        Handler::Record { bind, .. } => bind(&example, &parameters).map(drop),
     }
     .map_err(|error| fault(format!("it rejects its own example: {error}")))?;
     Ok(CatalogEntry { def, input_schema, output_schema, example, parameters, secret_fields })

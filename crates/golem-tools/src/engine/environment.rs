@@ -10,6 +10,7 @@ use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
 
 use crate::engine::books::AccountBooks;
+use crate::engine::keyring::{Faucet, SessionKeyring};
 use crate::engine::write_access::{PaperMode, PaperTrading};
 use crate::identity::{AgentIndex, Credential};
 use bardo_abi::erc20::Erc20;
@@ -57,6 +58,10 @@ pub struct ToolEnvironment {
     pub books: Option<Arc<dyn AccountBooks>>,
     /// Credentials that this machine holds, without their values.
     pub credentials: Vec<Credential>,
+    /// Session keys of the data folder; `None` without one.
+    pub session_keys: Option<Arc<dyn SessionKeyring>>,
+    /// Faucet of a devnet in this process; `None` elsewhere.
+    pub faucet: Option<Arc<dyn Faucet>>,
     /// Auction kind per chain id, for calls without a ledger.
     auctions: BTreeMap<u64, OrderKind>,
     chains: Vec<ConnectedChain>,
@@ -133,6 +138,8 @@ impl ToolEnvironment {
             orders: None,
             books: None,
             credentials: Vec::new(),
+            session_keys: None,
+            faucet: None,
             agent_files: AgentFileReaders::default(),
             auctions: BTreeMap::new(),
             chains,
@@ -168,6 +175,11 @@ impl ToolEnvironment {
     /// Returns the paper ledger while paper mode is on.
     pub fn paper(&self) -> Option<&PaperTrading> {
         self.paper.as_ref().and_then(PaperMode::in_force)
+    }
+
+    /// True while paper mode is on, with or without a paper ledger.
+    pub fn is_on_paper(&self) -> bool {
+        self.paper.as_ref().is_some_and(PaperMode::on)
     }
 
     /// Returns the operator's rules that apply now: those of the paper ledger while paper mode is on.

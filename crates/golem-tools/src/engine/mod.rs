@@ -11,6 +11,7 @@ mod environment;
 mod executor;
 mod export;
 mod input;
+mod keyring;
 mod keys;
 mod profiles;
 mod rate;
@@ -28,7 +29,8 @@ pub use environment::{AgentFileReaders, ConnectedChain, TokenHolding, ToolEnviro
 pub use executor::{Executor, ExecutorConfig, Hook, HookCall, Offer, PreviewResult, ToolCall};
 pub use export::{mcp_list, openai_list};
 pub use input::{MAX_INPUT_BYTES, MAX_INPUT_DEPTH, ToolInput, json_fault, unambiguous};
+pub use keyring::{Faucet, KeyRevocations, ListedSessionKey, SessionKeyring};
 pub use keys::{MIGRATIONS, forget_keys};
 pub use profiles::categories_of;
-pub use tool::{ReadTool, ToolDef, ToolReply, WriteTool};
+pub use tool::{ReadTool, RecordTool, ToolDef, ToolReply, WriteTool};
 pub use write_access::{ApprovalMode, PaperMode, PaperTrading, UnknownApprovalMode, WriteAccess};

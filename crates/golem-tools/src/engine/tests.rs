@@ -203,12 +203,25 @@ fn bench(calls_per_minute: u32, hooks: Vec<Arc<dyn Hook>>) -> ExecutorHarness {
     bench_with(calls_per_minute, hooks, None)
 }
 
+fn bench_of(tools: &[&'static ToolDef]) -> ExecutorHarness {
+    harness_of(tools, 60, vec![], None)
+}
+
 fn bench_with(calls_per_minute: u32, hooks: Vec<Arc<dyn Hook>>, store: Option<bardo_store::Store>) -> ExecutorHarness {
+    harness_of(&[&PROBE, &SWAPPER], calls_per_minute, hooks, store)
+}
+
+fn harness_of(
+    tools: &[&'static ToolDef],
+    calls_per_minute: u32,
+    hooks: Vec<Arc<dyn Hook>>,
+    store: Option<bardo_store::Store>,
+) -> ExecutorHarness {
     let clock = Arc::new(TestAccount(AtomicU64::new(1_000_000)));
     let fabric = Fabric::in_memory(1_000, clock.clone());
     let events = fabric.subscribe(1_000);
     let executor = Executor::new(ExecutorConfig {
-        catalog: Catalog::new([&PROBE, &SWAPPER]).unwrap(),
+        catalog: Catalog::new(tools.iter().copied()).unwrap(),
         world: Arc::new(ToolEnvironment::new(clock.clone(), None, vec![], vec![])),
         fabric: fabric.clone(),
         golem_id: GolemId::operator(),
@@ -606,4 +619,69 @@ fn the_prompt_has_the_guideline_of_the_phase() {
     for (phase, words) in advice {
         assert_eq!(catalog.prompt(phase), format!("probe: Probes. {words}\n"), "{phase:?}");
     }
+}
+
+struct Recorder;
+
+impl RecordTool for Recorder {
+    const META: ToolMeta = {
+        let mut meta = META;
+        meta.name = "remember";
+        meta.capability = CapabilityTier::Write;
+        meta
+    };
+    const TAKES_BACK: bool = false;
+    type Params = Params;
+    type Output = Output;
+
+    fn example() -> Value {
+        Probe::example()
+    }
+
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
+        Probe::run(context, params).await
+    }
+}
+
+struct Forgetter;
+
+impl RecordTool for Forgetter {
+    const META: ToolMeta = {
+        let mut meta = Recorder::META;
+        meta.name = "forget";
+        meta
+    };
+    const TAKES_BACK: bool = true;
+    type Params = Params;
+    type Output = Output;
+
+    fn example() -> Value {
+        Probe::example()
+    }
+
+    async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
+        Probe::run(context, params).await
+    }
+}
+
+static RECORDER: ToolDef = ToolDef::record::<Recorder>();
+static FORGETTER: ToolDef = ToolDef::record::<Forgetter>();
+
+/// Without the operator's rules nothing is known about stops: only what takes authority back runs.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_records_needs_the_operators_rules_and_ends_even_without_its_caller() {
+    let mut bench = bench_of(&[&RECORDER, &FORGETTER]);
+    let call = |tool: &str, params: Value| ToolCall::new(tool, ToolInput::Json(params));
+    let double = || json!({"mode": "double", "times": 4});
+    let refused = bench.executor.call(call("remember", double())).await;
+    assert_eq!((refused.status, code(&refused)), (CallStatus::Error, Some(ErrorCode::StoreUnavailable)));
+    let ran = bench.executor.call(call("forget", double())).await;
+    assert_eq!((ran.status, &ran.data.unwrap()["doubled"]), (CallStatus::Success, &json!(8)));
+    let rehearsed = ToolCall { dry_run: true, ..call("forget", double()) };
+    assert_eq!(code(&bench.executor.call(rehearsed).await), Some(ErrorCode::ValidationFailed));
+    // It is far over its budget, and is not cut off.
+    bench.told();
+    let slow = bench.executor.call(call("forget", json!({"mode": "sleep", "times": 60_000}))).await;
+    assert_eq!(slow.status, CallStatus::Success);
+    assert!(bench.told().iter().any(|event| event.starts_with("overrun")), "an overrun is reported");
 }

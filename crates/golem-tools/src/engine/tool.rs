@@ -1,7 +1,7 @@
 //! Tool definitions: typed inside, uniform outside.
 //!
-//! A tool is a type that implements [`ReadTool`] or [`WriteTool`]. [`ToolDef::read`] and [`ToolDef::write`] erase the
-//! type into one static, the only form that catalog, executor and exports use:
+//! A tool is a type that implements [`ReadTool`], [`WriteTool`] or [`RecordTool`]. [`ToolDef::read`], [`ToolDef::write`]
+//! and [`ToolDef::record`] erase the type into one static, the only form that catalog, executor and exports use:
 //!
 //! ```ignore
 //! pub static TOOL_DEF: ToolDef = ToolDef::read::<GetChainStatus>();
@@ -85,6 +85,30 @@ pub trait WriteTool: 'static {
     ) -> Result<ToolReply<Self::Output>, ToolError>;
 }
 
+/// Tool that changes records of this machine, or asks one of its services. It signs nothing, so it has no preview.
+pub trait RecordTool: 'static {
+    /// Static metadata of the tool. Its class is read-only, because positions stay as they are.
+    const META: ToolMeta;
+    /// True if the tool only takes authority back: neither a stop nor paper mode keeps it from running.
+    const TAKES_BACK: bool;
+    /// Parameter type; must reject unknown fields.
+    type Params: DeserializeOwned + JsonSchema + Send + 'static;
+    /// Result type; its schema is closed.
+    type Output: Serialize + JsonSchema + Send + 'static;
+
+    /// Returns example parameters that work on the embedded devnet, in the form a caller would write.
+    fn example() -> Value;
+
+    /// Runs the tool. Once begun, it runs to its end even if the caller goes away.
+    ///
+    /// # Errors
+    /// The error becomes the error of the envelope.
+    fn run(
+        context: &CallContext,
+        params: Self::Params,
+    ) -> impl Future<Output = Result<ToolReply<Self::Output>, ToolError>> + Send;
+}
+
 /// Result of a tool, with hints and an explanation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolReply<T> {
@@ -126,9 +150,16 @@ pub(super) enum Handler {
     Read(fn(&Value, &[String]) -> Result<ReadJob, ToolError>),
     /// Parses the parameters of a write into a job that prepares the proposal and may be dropped at any time.
     Write(fn(&Value, &[String]) -> Result<WriteJob, ToolError>),
+    /// Parses the parameters of a change of records into a job that runs to its end.
+    Record {
+        /// Parser.
+        bind: fn(&Value, &[String]) -> Result<ReadJob, ToolError>,
+        /// True if it only takes authority back.
+        takes_back: bool,
+    },
 }
 
-/// Read with valid parameters, ready to run.
+/// Read or change of records with valid parameters, ready to run.
 pub(super) type ReadJob =
     Box<dyn FnOnce(CallContext) -> BoxFuture<'static, Result<ToolReply<Value>, ToolError>> + Send>;
 
@@ -176,6 +207,23 @@ impl ToolDef {
             handler: Handler::Write(bind_write::<T>),
         }
     }
+
+    /// Erases a tool that changes records. A tool whose metadata claims only reading, or an effect on positions, does not
+    /// compile.
+    pub const fn record<T: RecordTool>() -> Self {
+        assert!(
+            !matches!(T::META.capability, CapabilityTier::Read)
+                && matches!(T::META.action_class, ActionClass::ReadOnly),
+            "a RecordTool has the capability Write or Privileged and the class read-only"
+        );
+        Self {
+            meta: T::META,
+            input_schema: || schema_of::<T::Params>(SchemaSettings::draft2020_12().for_deserialize()),
+            output_schema: output_schema_of::<T::Output>,
+            example: T::example,
+            handler: Handler::Record { bind: bind_record::<T>, takes_back: T::TAKES_BACK },
+        }
+    }
 }
 
 impl fmt::Debug for ToolDef {
@@ -197,6 +245,11 @@ fn schema_of<T: JsonSchema>(settings: SchemaSettings) -> Value {
 }
 
 fn bind_read<T: ReadTool>(params: &Value, names: &[String]) -> Result<ReadJob, ToolError> {
+    let params: T::Params = input::typed(params, names)?;
+    Ok(Box::new(move |context| Box::pin(async move { erased(T::run(&context, params).await?) })))
+}
+
+fn bind_record<T: RecordTool>(params: &Value, names: &[String]) -> Result<ReadJob, ToolError> {
     let params: T::Params = input::typed(params, names)?;
     Ok(Box::new(move |context| Box::pin(async move { erased(T::run(&context, params).await?) })))
 }

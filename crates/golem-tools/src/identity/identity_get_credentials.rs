@@ -6,10 +6,13 @@ use serde_json::{Value, json};
 
 use super::shared::{self, utc};
 use crate::engine::{CallContext, ReadTool, ToolDef, ToolReply};
+use crate::session::session_get_keys;
 use bardo_base::error::ToolError;
+use bardo_base::format::counted;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
+use bardo_safety::custody::session_keys::SessionKeyRecord;
 use golem_protocols::erc8004::AgentId;
 
 /// Definition of the `identity_get_credentials` tool.
@@ -107,10 +110,25 @@ impl ReadTool for GetCredentials {
             .collect();
         let known = tokio::time::timeout(OWN_AGENT_TIMEOUT, own_agent(context)).await;
         let agent_id = known.ok().flatten().map(|id| id.to_string());
-        let keys = bardo_base::format::counted(u64::from(shared::count(api_keys.len())), "API key", "API keys");
-        let explanation = format!("{keys}, no session keys. Values are never shown.");
-        Ok(ToolReply::new(Output { agent_id, api_keys, session_keys: Vec::new() }, explanation))
+        let session_keys = session_keys(context)?;
+        let count = |keys: usize, one, many| counted(u64::from(shared::count(keys)), one, many);
+        let explanation = format!(
+            "{}, {}. Values are never shown.",
+            count(api_keys.len(), "API key", "API keys"),
+            count(session_keys.len(), "session key", "session keys")
+        );
+        Ok(ToolReply::new(Output { agent_id, api_keys, session_keys }, explanation))
     }
+}
+
+/// Active session keys; `session_get_keys` shows what they may do.
+fn session_keys(context: &CallContext) -> Result<Vec<SessionKeyInfo>, ToolError> {
+    let info = |record: SessionKeyRecord| SessionKeyInfo {
+        key_id: record.id.to_string(),
+        scopes: vec![format!("delegation of {} on chain {}", record.owner, record.chain_id)],
+        expires_at: Some(utc(record.expires_at)),
+    };
+    Ok(session_get_keys::active(&context.world)?.into_iter().map(info).collect())
 }
 
 /// First agent that the account owns or serves as a wallet. A chain that cannot be read has none: the credentials do not

@@ -374,8 +374,7 @@ fn summary(
     let (paid, got) = (&ask.token_in.symbol, &ask.token_out.symbol);
     let explanation = match (way.auction, &terms.bound) {
         (Some(kind), Some(least)) => format!(
-            "{} {paid} would be sold by {kind}: it starts at {} {got} and pays at least {least} {got}, and the filler pays \
-             the gas; {}.{}",
+            "{} {paid} would be sold by auction ({kind}): it starts at {} {got} and pays at least {least} {got}; {}.{}",
             terms.amount_in,
             terms.amount_out,
             way.why,

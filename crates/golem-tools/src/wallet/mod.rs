@@ -6,6 +6,7 @@ pub mod get_allowances;
 mod replacement;
 pub mod speed_up_transaction;
 pub mod wallet_detect_account_type;
+pub mod wallet_fund;
 pub mod wallet_get_delegation;
 pub mod wallet_get_gas_price;
 pub mod wallet_get_status;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use alloy::primitives::{Address, B256, keccak256};
+use alloy::primitives::{Address, B256};
 use alloy::providers::Provider as _;
 use alloy::providers::bindings::IMulticall3;
 use alloy::rpc::types::{Filter, Log};
@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 
 use super::account_code::{AccountKindByCode, code_and_nonce};
 use crate::engine::{CallContext, ConnectedChain, ReadTool, ToolDef, ToolReply, address};
-use crate::shared::{ChainNamed, chain_or_first, invalid};
+use crate::session::selector;
+use crate::shared::{ChainNamed, chain_or_first};
 use bardo_abi::delegation::{DeleGator, Delegation, DelegationManager};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
@@ -212,7 +213,7 @@ struct Asked {
 impl Asked {
     fn parse(params: &Params) -> Result<Self, ToolError> {
         let contract = params.contract.as_deref().map(|text| address(text, "contract")).transpose()?;
-        Ok(Self { contract, method: params.method.as_deref().map(selector).transpose()? })
+        Ok(Self { contract, method: params.method.as_deref().map(|text| selector(text, "method")).transpose()? })
     }
 
     /// True if the limits let such a call pass; `None` if nothing is asked.
@@ -235,28 +236,6 @@ impl Asked {
             | CallLimit::PolicyCage => true,
         }))
     }
-}
-
-/// Selector of a function, from its signature or from the selector itself.
-///
-/// # Errors
-/// `VALIDATION_FAILED` for any other text.
-fn selector(text: &str) -> Result<[u8; 4], ToolError> {
-    let fail = || {
-        let what = "write a signature such as transfer(address,uint256), without spaces and names, or 0x and 8 digits";
-        invalid("method", &what)
-    };
-    if let Some(digits) = text.strip_prefix("0x") {
-        let bytes = alloy::primitives::hex::decode(digits).map_err(|_| fail())?;
-        return bytes.try_into().map_err(|_| fail());
-    }
-    let known = |character: char| character.is_ascii_alphanumeric() || "_$(),[]".contains(character);
-    let shaped = text.ends_with(')') && text.find('(').is_some_and(|at| at > 0) && text.chars().all(known);
-    if !shaped {
-        return Err(fail());
-    }
-    let [a, b, c, d, ..] = keccak256(text).0;
-    Ok([a, b, c, d])
 }
 
 /// Delegation framework that an account's code belongs to.
@@ -440,21 +419,5 @@ pub fn words(limit: &CallLimit, book: &AddressBook) -> String {
             format!("takes at most {amount} raw units of {} from {} per call", named(token), named(owner))
         }
         CallLimit::PolicyCage => "obeys the owner's policy contract".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The selectors of ERC-20 (<https://eips.ethereum.org/EIPS/eip-20>) are published with the standard's signatures.
-    #[test]
-    fn a_function_is_its_signature_or_its_selector() {
-        let transfer = [0xa9, 0x05, 0x9c, 0xbb];
-        assert_eq!(selector("transfer(address,uint256)").unwrap(), transfer);
-        assert_eq!(selector("0xa9059cbb").unwrap(), transfer);
-        for wrong in ["transfer", "transfer(address to)", "(address)", "0xa9059c", "0xa9059cbb00", "0xzz059cbb", ""] {
-            assert!(selector(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::account_code::{AccountKindByCode, code_and_nonce};
 use crate::data::get_balances::{held_on, tokens_of, value};
 use crate::engine::{CallContext, ConnectedChain, ReadTool, ToolDef, ToolEnvironment, ToolReply};
+use crate::session::session_get_keys;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::format::dollars;
 use bardo_base::model::{
@@ -42,6 +43,8 @@ pub struct Output {
     balances: Vec<ChainStatus>,
     /// Chains that could not be read, with the reason; nothing of them is counted.
     not_read: Vec<UnreadChain>,
+    /// Number of session keys of this machine that are active by its records and clocks, for any account.
+    active_session_keys: usize,
     /// Nonces with signed transactions whose outcome is not final, over all chains that were read; absent without a
     /// ledger.
     pending_transactions: Option<usize>,
@@ -188,6 +191,7 @@ impl ReadTool for GetStatus {
             total_usd: total.to_string(),
             balances,
             not_read,
+            active_session_keys: session_get_keys::active(world)?.len(),
             pending_transactions: pending,
             policy_summary: world.policy().map(|policy| summary(&policy)),
         };

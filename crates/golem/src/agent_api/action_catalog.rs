@@ -166,7 +166,7 @@ fn plain(name: &str) -> String {
 }
 
 /// Tools that only cancel, revoke or refund, whatever their parameters.
-const TAKING_BACK: [&str; 3] = ["token_revoke", "uniswapx_cancel_order", "intent_refund"];
+const TAKING_BACK: [&str; 4] = ["token_revoke", "uniswapx_cancel_order", "intent_refund", "session_revoke_key"];
 
 impl ActionKind {
     /// True if the action only cancels, revokes or refunds.

@@ -336,6 +336,8 @@ fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
             of: 1,
             state: TxState::Sent,
             block: None,
+            gas_cost_wei: None,
+            purpose: None,
         }),
     ];
     for (seq, kind) in (world.feed.last + 1..).zip(kinds) {

@@ -358,6 +358,7 @@ fn decided(words: SampleWords<'_>) -> Vec<Arc<Event>> {
         }],
         least_out: None,
         leaves_usd: None,
+        is_order: false,
     };
     told.extend([(9, begun("0.25")), (9, EventKind::PermitIssued(offered))]);
     let event = |(seq, (call, kind)): (u64, (u64, EventKind))| {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use alloy_primitives::U256;
 use rust_decimal::{Decimal, RoundingStrategy};
-use serde_json::Value;
 
 use super::super::ScreenContext;
 use crate::format::{dollars, grouped, time_of_day};
@@ -68,20 +67,12 @@ fn stop_rows(limits: &LimitUsage) -> Vec<Row> {
 
 /// Gas cost per chain in the native token and in dollars, over all calls in the feed.
 fn gas_rows(known: &ScreenContext<'_>) -> Vec<Row> {
-    let wei =
-        |value: &Value| value.get("gas_cost_wei").and_then(Value::as_str).and_then(|wei| wei.parse::<U256>().ok());
     let mut spent: BTreeMap<u64, (usize, U256)> = BTreeMap::new();
     for call in &known.feed.calls {
-        let hints = call.end.as_ref().and_then(|end| end.card.as_ref()?.hints.as_ref());
-        let costs: Vec<U256> = hints
-            .and_then(|hints| hints.get("transactions")?.as_array())
-            .map(|each| each.iter().filter_map(wei).collect())
-            .unwrap_or_default();
-        let on = call.transactions.last().map(|(_, update)| update.chain_id);
-        if let (Some(chain_id), false) = (on, costs.is_empty()) {
+        for (chain_id, cost) in call.gas_costs() {
             let (count, sum) = spent.entry(chain_id).or_default();
-            *count += costs.len();
-            *sum = costs.into_iter().fold(*sum, U256::saturating_add);
+            *count += 1;
+            *sum = sum.saturating_add(cost);
         }
     }
     let since = known.feed.calls.front().map(|call| format!(" since {}", time_of_day(call.started_at / 1000)));

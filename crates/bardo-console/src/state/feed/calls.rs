@@ -1,6 +1,8 @@
 //! Call as described by its events, and its status.
 
-use alloy_primitives::B256;
+use std::collections::BTreeMap;
+
+use alloy_primitives::{B256, U256};
 
 use crate::widgets::card::CallCard;
 use crate::widgets::status::CardStatus;
@@ -136,6 +138,26 @@ pub struct CallSeen {
 }
 
 impl CallSeen {
+    /// Chain id and gas cost in wei of each of its transactions that is in a block.
+    pub fn gas_costs(&self) -> Vec<(u64, U256)> {
+        let mut paid: BTreeMap<B256, (u64, U256)> = BTreeMap::new();
+        for (_, update) in &self.transactions {
+            if let Some(cost) = update.gas_cost_wei {
+                // A transaction is reported again when its state changes.
+                paid.insert(update.hash, (update.chain_id, cost));
+            }
+        }
+        if !paid.is_empty() {
+            return paid.into_values().collect();
+        }
+        // Recordings of earlier versions have the costs in the result alone.
+        let Some((_, last)) = self.transactions.last() else { return Vec::new() };
+        let hints = self.end.as_ref().and_then(|end| end.card.as_ref()?.hints.as_ref());
+        let all = hints.and_then(|hints| hints.get("transactions")?.as_array()).into_iter().flatten();
+        let costs = all.filter_map(|one| one.get("gas_cost_wei")?.as_str()?.parse::<U256>().ok());
+        costs.map(|cost| (last.chain_id, cost)).collect()
+    }
+
     pub(super) fn new(call_id: CallId, golem_id: GolemId, at: u64) -> Self {
         Self {
             call_id,

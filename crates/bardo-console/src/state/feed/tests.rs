@@ -19,7 +19,16 @@ fn events(call: u64) -> Vec<Arc<Event>> {
     let call_id = CallId::new(at);
     let tx = |state| {
         let hash = B256::repeat_byte(7);
-        EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg: 1, of: 1, state, block: Some(call) })
+        EventKind::TxUpdate(TxUpdate {
+            chain_id: 31_337,
+            hash,
+            leg: 1,
+            of: 1,
+            state,
+            block: Some(call),
+            gas_cost_wei: None,
+            purpose: None,
+        })
     };
     let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum" });
     let kinds = [

@@ -1240,6 +1240,7 @@ fn a_standing_approval_states_its_scope_before_it_is_given() {
         receivers: vec![action.places[0].address],
         arrives_on: None,
         slippage: Some(bardo_base::units::BasisPoints::new(50).unwrap()),
+        each_up_to: None,
     });
     news(&mut state, SessionNews::Questions(Arc::new(vec![question])));
     press(&mut state, Key::char('a'));

@@ -16,6 +16,7 @@ fn an_offer_that_the_price_left_is_told_beside_the_next() {
             changes: Vec::new(),
             least_out: None,
             leaves_usd: None,
+            is_order: false,
         })
     };
     let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.36", "chain": "ethereum" });
@@ -78,6 +79,7 @@ fn an_offer_that_waits_stands_on_the_audit_screen_with_its_time() {
             changes: Vec::new(),
             least_out: None,
             leaves_usd: None,
+            is_order: false,
         })
     };
     let now = state.clock.now_millis;
@@ -136,6 +138,7 @@ fn a_card_names_what_leaves_the_wallet_and_whose_time_runs() {
         changes: Vec::new(),
         least_out: None,
         leaves_usd: Some(usd("1229.76")),
+        is_order: false,
     });
     let counted = EventKind::SafetyCheck(SafetyCheck {
         check: Check::SpendingLimit,

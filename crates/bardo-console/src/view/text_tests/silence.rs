@@ -156,6 +156,7 @@ fn what_is_large_enough_to_be_told_of_is_told_when_it_is_done_and_only_then() {
             changes: Vec::new(),
             least_out: None,
             leaves_usd: None,
+            is_order: false,
         })
     };
     let end = |success| {

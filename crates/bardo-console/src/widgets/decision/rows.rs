@@ -13,7 +13,7 @@ use crate::widgets::plain::tool_word;
 use crate::widgets::words::{check_word, counted, figure_of, policy_value, policy_word};
 use bardo_base::chains::display_name;
 use bardo_base::display::readable_figure;
-use bardo_base::fabric::CheckOutcome;
+use bardo_base::fabric::{CheckOutcome, Finding};
 use bardo_base::model::Check;
 use bardo_base::text::{SafeText, width as width_of};
 use bardo_session::questions::signed::{ReadableMessage, inside_calls};
@@ -75,7 +75,11 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> 
             rows.push(Row::new("Once it is closed, new trades may start at once.", Role::StateCare));
         }
         RequestSubject::SellHoldings => {
-            rows.push(Row::new("Approving sells all tokens for USDC, as far as your policy allows.", Role::StateCare));
+            let what = "Approving sells every listed token but dollar stablecoins for USDC, on each chain, in parts, as far as \
+                        your policy allows. Each sale is checked on its own.";
+            rows.push(Row::new(what, Role::StateCare));
+            let stays = "The native token, dollar stablecoins and tokens that are not listed stay.";
+            rows.push(Row::new(stays, Role::Dialog));
             rows.push(Row::new("Rejecting leaves everything in your wallet.", Role::Dialog));
         }
     }
@@ -133,6 +137,11 @@ fn policy_rows(rows: &mut Vec<Row>, policy: &PolicyRequest) {
                 .then(policy_change(change), role)
                 .end(change.field.as_str(), Role::TextDim),
         );
+        // A lower limit over the same period makes the change smaller than it looks.
+        for bound in policy.binding.iter().filter(|bound| bound.field == change.field) {
+            let words = format!("    still at most {}", cents(bound.limit));
+            rows.push(Row::new(words, Role::Dialog).end(format!("by {}", bound.by), Role::TextDim));
+        }
     }
 }
 
@@ -250,7 +259,11 @@ fn cost_row(action: &ActionRequest) -> Option<Row> {
 /// with the maximum gas cost.
 fn counted_row(action: &ActionRequest) -> Row {
     let counts = action.costs.counted.unwrap_or(action.costs.spent);
-    let why = if counts < action.costs.spent { ", as a fair exit: its possible loss" } else { "" };
+    // The average follows a falling price slowly, so the costs above can be larger.
+    let why = match counts < action.costs.spent {
+        true => ": of a fair exit, its possible loss by feed and quote, without the slower average",
+        false => "",
+    };
     let counted = format!("{} with gas of at most {}{why}", cents(counts), cents(action.costs.gas));
     Row::new("Counts against your limits as ", Role::TextDim).then(counted, Role::Dialog)
 }
@@ -304,7 +317,7 @@ pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usiz
         };
         rows.push(Row::new(format!("{mark} {}", check_word(check.check)), role));
     }
-    let passed = action.checks.len() - failing.len();
+    let passed = passed(action);
     let checks = if passed == 1 { "check" } else { "checks" };
     rows.push(Row::new("✓ ", Role::StateGood).then(format!("{passed} {checks} passed"), Role::Dialog));
     detail_rows(&mut rows, action, columns);
@@ -364,10 +377,17 @@ fn label_rows(rows: &mut Vec<Row>, action: &ActionRequest) {
 }
 
 /// Rows of all checks with their figures. A mark stays with its word.
+/// Number of checks that compared the action with a rule and let it pass.
+fn passed(action: &ActionRequest) -> usize {
+    let compared = action.checks.iter().filter(|check| check.finding != Finding::NoCage);
+    compared.filter(|check| check.outcome == CheckOutcome::Passed).count()
+}
+
 fn check_rows(rows: &mut Vec<Row>, action: &ActionRequest, columns: usize) {
     let mut row = Row::default();
     for check in &action.checks {
         let (mark, role) = match check.outcome {
+            CheckOutcome::Passed if check.finding == Finding::NoCage => ("–", Role::TextDim),
             CheckOutcome::Passed => ("✓", Role::StateGood),
             CheckOutcome::Warned => ("!", Role::StateCare),
             CheckOutcome::Blocked => ("✕", Role::StateBad),
@@ -420,7 +440,12 @@ pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionRequest) -> Ve
         dim("to").then(receivers.join(", "), Role::Dialog).kept(),
     ];
     let counted = cents(action.costs.spent);
-    let size = format!("any, until the total is used up; this action uses {counted} of it");
+    let size = match scope.each_up_to {
+        None => format!("any, until the total is used up; this action uses {counted} of it"),
+        Some(most) => {
+            format!("up to {}, larger ones still ask; this action uses {counted} of the total", cents(most))
+        }
+    };
     rows.push(dim("size of each").then(size, Role::Dialog).kept());
     if let Some(slippage) = scope.slippage {
         rows.push(
@@ -451,7 +476,7 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionRequest,
     rows.extend(price_row(action));
     section(rows, "Where it goes".to_owned());
     place_rows(rows, action, columns);
-    let passed = action.checks.iter().filter(|check| check.outcome == CheckOutcome::Passed).count();
+    let passed = passed(action);
     section(rows, format!("Checks and limits · {passed} ok · {} to read", question.to_read.len()));
     rows.push(counted_row(action));
     check_rows(rows, action, columns);
@@ -561,7 +586,9 @@ pub fn question_brief(question: &Question) -> String {
         && let Some((amount, from)) = &action.amount
         && let Some(to) = action.changes.iter().find(|change| change.expected.starts_with('+') && !change.gas)
     {
-        return format!("{} {from} → {}", readable_figure(amount, SHORT), to.symbol);
+        // A swap by auction is not done when it is approved.
+        let kind = if action.intent.as_str() == "place_order" { "Auction " } else { "" };
+        return format!("{kind}{} {from} → {}", readable_figure(amount, SHORT), to.symbol);
     }
     // The amount comes first, so that a narrow list cuts the recipient.
     if let RequestSubject::Action(action) = &question.about

@@ -282,6 +282,11 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
             change("max_daily_spend_usd", "5000", "8000", false),
             change("max_slippage_bps", "100", "50", true),
         ],
+        binding: vec![bardo_session::questions::BindingLimit {
+            field: text("max_daily_spend_usd"),
+            by: text("spending_limits.per_day"),
+            limit: Usd::whole(6_000),
+        }],
         texts: None,
     };
     let with_action =
@@ -294,6 +299,7 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
         receivers: vec![Address::repeat_byte(0xf3)],
         arrives_on: None,
         slippage: BasisPoints::new(50).ok(),
+        each_up_to: Some(Usd::whole(2_500)),
     };
     let scoped = with_action(ActionRequest { similar: Some(scope), ..action() });
     let mut shared = action();

@@ -6,7 +6,7 @@ use super::{Offer, Step, StepState, SwapModel, SwapResult};
 use crate::format::grouped;
 use crate::widgets::status::CardStatus;
 use crate::widgets::words::found;
-use bardo_base::fabric::{CheckOutcome, EventKind, TxState, TxUpdate};
+use bardo_base::fabric::{CheckOutcome, EventKind, TxPurpose, TxState, TxUpdate};
 use bardo_base::model::Check;
 use bardo_base::text::SafeText;
 
@@ -20,6 +20,15 @@ pub(super) enum About {
     Send,
     Confirm,
     Other,
+}
+
+/// Returns true if the transaction is the swap itself; in recordings of earlier versions, if it is the last of the plan.
+pub(super) fn is_main(update: &TxUpdate) -> bool {
+    match update.purpose {
+        Some(TxPurpose::Main) => true,
+        Some(TxPurpose::Approve | TxPurpose::CleanUp) => false,
+        None => update.leg >= update.of,
+    }
 }
 
 pub(super) fn about(name: &str) -> About {
@@ -73,6 +82,9 @@ impl SwapModel {
                     None => self.checks.push(check.clone()),
                 }
             }
+            // A used offer is followed only by one that revokes what an unfinished swap left.
+            EventKind::PermitIssued(_) | EventKind::PermitConsumed(_)
+                if self.offer.as_ref().is_some_and(|offer| offer.used) => {}
             EventKind::PermitIssued(permit) => {
                 self.end_running(at);
                 let expected = permit.expected_outcome.clone();
@@ -100,11 +112,15 @@ impl SwapModel {
     }
 
     fn transaction(&mut self, at: u64, update: &TxUpdate) {
+        // It revokes an allowance, and is no step of the swap.
+        if update.purpose == Some(TxPurpose::CleanUp) {
+            return;
+        }
         match self.transactions.iter_mut().find(|known| known.leg == update.leg) {
             Some(known) => *known = update.clone(),
             None => self.transactions.push(update.clone()),
         }
-        let last = update.leg >= update.of;
+        let last = is_main(update);
         match update.state {
             TxState::Signed => {
                 self.set(About::Sign, StepState::Done, (at, at), None);
@@ -155,7 +171,10 @@ impl SwapModel {
             }
         }
         if let Some(card) = card {
-            self.result = SwapResult::read(&card.data, card.hints.as_ref().unwrap_or(&Value::Null));
+            let hints = card.hints.as_ref().unwrap_or(&Value::Null);
+            // A swap that was stopped before its own transaction has no result.
+            let stopped = hints.get("state").and_then(Value::as_str) == Some("stopped");
+            self.result = SwapResult::read(&card.data, hints).filter(|_| !stopped);
         }
     }
 

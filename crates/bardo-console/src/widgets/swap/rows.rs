@@ -210,6 +210,9 @@ impl SwapModel {
     pub(super) fn verdict_row(&self) -> Option<Row> {
         let verified = self.verified.as_ref()?;
         let source = verified.ground_truth_source.replace(" and ", " + ");
+        if verified.unfilled {
+            return None;
+        }
         Some(if verified.matched {
             Row::new("Chain agrees ✓ ", Role::StateGood).then(SafeText::clean(&source, 60).as_str(), Role::TextDim)
         } else {

@@ -33,7 +33,16 @@ fn swap_of(events: Vec<EventKind>) -> SwapModel {
 
 fn tx(leg: u32, of: u32, state: TxState) -> EventKind {
     let hash = alloy_primitives::B256::repeat_byte(0x11);
-    EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg, of, state, block: Some(7) })
+    EventKind::TxUpdate(TxUpdate {
+        chain_id: 31_337,
+        hash,
+        leg,
+        of,
+        state,
+        block: Some(7),
+        gas_cost_wei: None,
+        purpose: None,
+    })
 }
 
 #[test]
@@ -61,6 +70,30 @@ fn money_is_never_said_to_be_safe_once_it_may_have_left() {
     }));
     let swap = swap_of(events);
     assert!(swap.money().contains("sent, not confirmed"), "{}", swap.money());
+}
+
+/// Before it is signed, too: its steps are none of a swap's.
+#[test]
+fn a_swap_that_is_offered_as_an_auction_is_shown_as_one() {
+    let offered = |is_order| {
+        EventKind::PermitIssued(bardo_base::fabric::PermitIssued {
+            permit_id: "7c1e0000000000000000000000000001".parse().unwrap(),
+            simulation_hash: alloy_primitives::B256::ZERO,
+            expected_outcome: SafeText::clean("an offer", 40),
+            expires_at: START_MILLIS + 60_000,
+            notify: false,
+            changes: Vec::new(),
+            least_out: None,
+            leaves_usd: None,
+            is_order,
+        })
+    };
+    let mut card = CallCard::Swap(Box::new(swap_of(Vec::new())));
+    card.fold(START_MILLIS + 5, &offered(false));
+    assert!(matches!(card, CallCard::Swap(_)));
+    card.fold(START_MILLIS + 5, &offered(true));
+    let shown = text_of(&drawn(&card, 80, 12));
+    assert!(shown.contains("Auction 0.25 WETH") && !shown.contains("build"), "{shown}");
 }
 
 #[test]
@@ -97,4 +130,22 @@ fn an_answer_that_is_none_is_no_quote_and_no_panic() {
     let data = json!({"token": "WETH", "allowance": most, "sufficient": true, "spender": "not an address"});
     let read = allowance::Allowance::read("uniswap_check_allowance", &data, &json!({})).unwrap();
     assert!(read.unlimited && read.spender.is_none());
+}
+
+/// A line has no room for whole addresses, and says first why.
+#[test]
+fn a_blocked_spender_is_named_with_the_reason_in_one_line() {
+    let spender = "0x000000000000000000000000000000000000bEEF";
+    let mut model =
+        SwapModel::asked(START_MILLIS, "uniswap_execute_swap", samples::swap_params(), &samples::SWAP_STEPS);
+    model.fold(
+        START_MILLIS + 1,
+        &EventKind::ToolError(ToolFailed {
+            error_code: ErrorCode::SafetyNotAllowed,
+            error_message: SafeText::clean(&format!("Spender not allowed: {spender}"), 200),
+            checks: None,
+        }),
+    );
+    let words = model.call.failure_words().unwrap();
+    assert!(words.ends_with("0x0000…bEEF") && !words.contains(spender), "{words}");
 }

@@ -110,7 +110,16 @@ fn what_a_confirmed_transaction_moved_is_in_the_wallet_no_more() {
     let compared = "checking it on chain";
     let tx = |state, leg, of| {
         let hash = alloy_primitives::B256::repeat_byte(0x8c);
-        EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg, of, state, block: None })
+        EventKind::TxUpdate(TxUpdate {
+            chain_id: 31_337,
+            hash,
+            leg,
+            of,
+            state,
+            block: None,
+            gas_cost_wei: None,
+            purpose: None,
+        })
     };
     for (tool, before, moved) in [
         ("wallet_transfer_token", "in your wallet", "moved; "),

@@ -125,8 +125,8 @@ impl SessionState {
         self.must_end(cause).is_none()
     }
 
-    /// Sells one holding part by part; returns a summary.
-    pub(super) async fn sell(&self, holding: &HoldingToSell<'_>, account: Address, cause: SaleCause) -> String {
+    /// Sells one holding part by part. Returns a summary, and true if nothing of it is left.
+    pub(super) async fn sell(&self, holding: &HoldingToSell<'_>, account: Address, cause: SaleCause) -> (String, bool) {
         let (mut sales, mut cuts, mut tries, mut waited) = (0_u32, 0_u32, 0_u32, 0_u64);
         let (mut position, mut is_cleared) = (None, false);
         let why = loop {
@@ -136,7 +136,7 @@ impl SessionState {
             };
             if held.raw().is_zero() {
                 let sold = format!("Sold all {} on {}.", holding.token.symbol, holding.chain.network().name);
-                return if sales > 1 { format!("{sold} It took {sales} sales.") } else { sold };
+                return (if sales > 1 { format!("{sold} It took {sales} sales.") } else { sold }, true);
             }
             if let Some(why) = self.must_end(cause) {
                 break why.to_owned();
@@ -195,11 +195,12 @@ impl SessionState {
             Err(_) => "the rest".to_owned(),
         };
         let (symbol, chain) = (&holding.token.symbol, &holding.chain.network().name);
-        match sales {
+        let summary = match sales {
             0 => format!("{symbol} on {chain} was not sold: {why}"),
             1 => format!("{symbol} on {chain}: one sale, {left} left: {why}"),
             sales => format!("{symbol} on {chain}: {sales} sales, {left} left: {why}"),
-        }
+        };
+        (summary, false)
     }
 
     async fn sell_part(&self, holding: &HoldingToSell<'_>, amount: &str) -> ToolResponse {

@@ -232,45 +232,48 @@ fn a_cap_tells_what_is_left_of_it() {
     let over = |change: &dyn Fn(&mut ModelCase), expected: &str| {
         refused(|case| change(case), ErrorCode::SafetySpendingLimitExceeded, &[expected]);
     };
-    // 100, and 2 of gas.
-    over(&|case| case.single = Some(100), "max_single_trade_usd | $100.00 in one action | $102.00 | at most $100.00");
+    // 100, and 2 of gas, which a smaller amount does not reduce.
+    over(
+        &|case| case.single = Some(100),
+        "max_single_trade_usd | $100.00 in one action | $102.00 | at most $98.00 besides gas of at most $2.00",
+    );
     over(
         &|case| case.per_transaction = Some(101),
-        "spending_limits.per_transaction | $101.00 in one action | $102.00 | at most $101.00",
+        "spending_limits.per_transaction | $101.00 in one action | $102.00 | at most $99.00 besides gas of at most $2.00",
     );
     // Two limits on one action give one violation, of the lower limit.
     over(
         &|case| (case.single, case.per_transaction) = (Some(100), Some(100)),
-        "max_single_trade_usd | $100.00 in one action | $102.00 | at most $100.00",
+        "max_single_trade_usd | $100.00 in one action | $102.00 | at most $98.00 besides gas of at most $2.00",
     );
     over(
         &|case| (case.single, case.per_transaction) = (Some(101), Some(100)),
-        "spending_limits.per_transaction | $100.00 in one action | $102.00 | at most $100.00",
+        "spending_limits.per_transaction | $100.00 in one action | $102.00 | at most $98.00 besides gas of at most $2.00",
     );
-    // Half of 202 is 101.
+    // Half of 202 is 101, and 2 of it are gas.
     over(
         &|case| {
             case.single = Some(202);
             case.figures =
                 Some(PhaseFigures { size: 5_000, slippage: 10_000, impact: 10_000, exits_only: false, share: 10_000 });
         },
-        "max_single_trade_usd | $101.00 in one action (50 % of the policy's figure) | $102.00 | at most $101.00",
+        "max_single_trade_usd | $101.00 in one action (50 % of the policy's figure) | $102.00 | at most $99.00 besides gas of at most $2.00",
     );
-    // 300 − 250, 600 − 550 and 1,500 − 1,450 are 50.
+    // 300 − 250, 600 − 550 and 1,500 − 1,450 are 50, and 2 of it are gas.
     over(
         &|case| (case.hour, case.spent) = (Some(300), [250, 550, 1_450]),
         "max_hourly_spend_usd | $300.00 in any 60 minutes | $102.00 on top of $250.00 already spent or reserved | at \
-         most $50.00 now",
+         most $48.00 now besides gas of at most $2.00",
     );
     over(
         &|case| (case.day, case.spent) = (Some(600), [250, 550, 1_450]),
         "max_daily_spend_usd | $600.00 in any 24 hours | $102.00 on top of $550.00 already spent or reserved | at \
-         most $50.00 now",
+         most $48.00 now besides gas of at most $2.00",
     );
     over(
         &|case| (case.month, case.spent) = (Some(1_500), [250, 550, 1_450]),
         "max_monthly_spend_usd | $1,500.00 in any 30 days | $102.00 on top of $1,450.00 already spent or reserved | at \
-         most $50.00 now",
+         most $48.00 now besides gas of at most $2.00",
     );
     // Gas counts against another token's cap.
     over(

@@ -248,7 +248,7 @@ impl DelegationLimits {
     }
 
     /// Returns the contracts on all lists of targets.
-    pub(super) fn targets(&self) -> impl Iterator<Item = Address> + '_ {
+    pub fn targets(&self) -> impl Iterator<Item = Address> + '_ {
         let all = self.0.iter();
         let lists = all.filter_map(|limit| if let CallLimit::Targets(targets) = limit { Some(targets) } else { None });
         lists.flatten().copied()

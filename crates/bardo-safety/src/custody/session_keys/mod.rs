@@ -7,6 +7,7 @@
 //! | `history` | acceptances and revocations in the audit log |
 //! | `keeper` | the checks of one session key before each signature, against its row, clock and block time |
 //! | `refusal` | reasons for which a session key signs nothing |
+//! | `revoked` | what a revocation ended, and what remains on chain |
 //!
 //! A row is believed only with a tag that the session key made, since anyone who can write the database could otherwise
 //! reset its count. Revoking needs no key: it removes tag and signature, and the audit log keeps it, so that neither a changed
@@ -18,6 +19,7 @@ mod history;
 mod keeper;
 mod records;
 mod refusal;
+mod revoked;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +28,7 @@ use std::str::FromStr;
 
 use alloy::primitives::{Address, U256};
 
+use super::delegated::{DelegationLimits, DraftBounds};
 use super::keystore::{KeyName, KeystoreError};
 use bardo_abi::delegation::Delegation;
 use bardo_base::id::{IdError, InstanceId};
@@ -37,6 +40,7 @@ pub use records::{
     EndedSessionKey, SessionKeyError, StoredSessionKey, all, exists, find, grant, has_live, insert, revoke,
 };
 pub use refusal::SessionRefusal;
+pub use revoked::{OwnersCall, RevokedDelegation, RevokedSessionKey};
 
 /// Maximum length of a label, in characters.
 pub const LONGEST_LABEL: usize = 40;
@@ -93,6 +97,8 @@ impl FromStr for SessionKeyId {
 pub enum RevokedBy {
     /// The operator, by a command.
     Operator,
+    /// An agent, by a tool.
+    Agent,
     /// The last rung of the stop ladder.
     Stop,
 }
@@ -102,12 +108,13 @@ impl RevokedBy {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Operator => "operator",
+            Self::Agent => "agent",
             Self::Stop => "stop",
         }
     }
 
     fn parse(text: &str) -> Option<Self> {
-        [Self::Operator, Self::Stop].into_iter().find(|one| one.as_str() == text)
+        [Self::Operator, Self::Agent, Self::Stop].into_iter().find(|one| one.as_str() == text)
     }
 }
 
@@ -173,4 +180,17 @@ pub struct SessionKeyRecord {
     pub last_used: Option<u64>,
     /// State of the key.
     pub state: SessionKeyState,
+}
+
+/// Request for a new session key: its owner and its limits.
+#[derive(Debug, Clone)]
+pub struct SessionKeyRequest {
+    /// Owner of the account.
+    pub owner: Address,
+    /// Limits, with targets and an end.
+    pub limits: DelegationLimits,
+    /// Requirement that the limits bound what a stolen key could take.
+    pub bounds: DraftBounds,
+    /// Label for people.
+    pub label: SafeText,
 }

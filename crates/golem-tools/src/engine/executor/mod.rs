@@ -7,6 +7,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `reading` | reads, within their time budget |
+//! | `recording` | changes of this machine's records, which sign nothing |
 //! | `writing` | writes: prepared by the tool, then run through the safety pipeline |
 //! | `offer` | writes in two steps: previewed, and later committed by their permit |
 //! | `to_json` | previews and transactions as JSON |
@@ -15,6 +16,7 @@
 mod call_end;
 mod offer;
 mod reading;
+mod recording;
 mod to_json;
 mod writing;
 
@@ -181,6 +183,8 @@ enum RunningCall {
 enum ToolJob {
     Read(ReadJob),
     Write(WriteJob),
+    /// Change of records, with true if it only takes authority back.
+    Record(ReadJob, bool),
 }
 
 impl Executor {
@@ -252,12 +256,17 @@ impl Executor {
         let meta = entry.def.meta;
         // For writes, the pipeline checks the allowlists together with all other rules.
         let world = match &job {
-            ToolJob::Read(_) => match shared.readable(&meta) {
+            ToolJob::Read(_) | ToolJob::Record(..) => match shared.readable(&meta) {
                 Ok(world) => world,
                 Err(error) => return shared.refuse_early(call_id, started, error.into()),
             },
             ToolJob::Write(_) => shared.world.clone(),
         };
+        if let ToolJob::Record(_, takes_back) = &job
+            && let Err(refusal) = shared.may_record(&meta, *takes_back, call.dry_run)
+        {
+            return shared.refuse_early(call_id, started, refusal);
+        }
         let hook_call = HookCall { call_id, golem_id: &shared.golem_id, meta: &meta, params: &params };
         if let Err(error) = shared.ask_hooks(hook_call) {
             return shared.refuse_early(call_id, started, CallRefusal { status: CallStatus::Blocked, error });
@@ -280,6 +289,12 @@ impl Executor {
         let response = match job {
             ToolJob::Read(job) => {
                 let ended = shared.read(&context, &meta, started, job).await.unwrap_or_else(Into::into);
+                let response = shared.answer(&context, &meta, started, ended);
+                let keep = response.status == CallStatus::Success;
+                settle(claim, response, keep).await
+            }
+            ToolJob::Record(job, _) => {
+                let ended = shared.record(&context, &meta, job).await.unwrap_or_else(Into::into);
                 let response = shared.answer(&context, &meta, started, ended);
                 let keep = response.status == CallStatus::Success;
                 settle(claim, response, keep).await
@@ -634,6 +649,7 @@ fn bound(entry: &CatalogEntry, params: &Value) -> Result<ToolJob, ToolError> {
     Ok(match entry.def.handler {
         Handler::Read(bind) => ToolJob::Read(bind(params, &entry.parameters)?),
         Handler::Write(bind) => ToolJob::Write(bind(params, &entry.parameters)?),
+        Handler::Record { bind, takes_back } => ToolJob::Record(bind(params, &entry.parameters)?, takes_back),
     })
 }
 

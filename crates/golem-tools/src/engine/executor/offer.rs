@@ -12,7 +12,6 @@ use super::call_end::CallRefusal;
 use super::{Executor, ToolCall, to_json};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::{CallId, PermitId};
-use bardo_base::model::CapabilityTier;
 use bardo_base::text::SafeText;
 use bardo_safety::approval::{ApprovalQueue, ApprovalRequest, Confirmation};
 use bardo_safety::operator_proof::OperatorProof;
@@ -24,7 +23,7 @@ use bardo_session::envelope::{CallStatus, ToolResponse};
 pub enum PreviewResult {
     /// Previewed action, waiting for commit or withdrawal.
     Held(Box<Offer>),
-    /// The call has ended: refused, failed, or a read, which has nothing to commit.
+    /// The call has ended: refused, failed, or one that signs nothing, which has nothing to commit.
     Over(Box<ToolResponse>),
 }
 
@@ -96,12 +95,8 @@ impl Executor {
     /// # Errors
     /// `VALIDATION_FAILED` for a tool that reads, and the error of the call.
     pub(in crate::engine) async fn rehearsed(&self, call: ToolCall) -> Result<Arc<Preview>, ToolError> {
-        let reads = self
-            .catalog()
-            .get(&call.tool)
-            .is_some_and(|entry| matches!(entry.def.meta.capability, CapabilityTier::Read));
-        if reads {
-            let what = format_args!("parameter `tool`: {} only reads and costs no gas; name a write", call.tool);
+        if self.catalog().get(&call.tool).is_some_and(|entry| !entry.def.meta.signs()) {
+            let what = format_args!("parameter `tool`: {} signs nothing and costs no gas; name a write", call.tool);
             return Err(ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", "tool"));
         }
         let (preview, response) = match self.offer(ToolCall { dry_run: true, ..call }).await {

@@ -29,6 +29,7 @@ use bardo_base::model::{Phase, ToolMeta};
 use bardo_base::text::SafeText;
 use bardo_safety::approval::{AnswerError, ApprovalNeed, ApprovalReason, AskRefused, AskedBy, Consent, Decision};
 use bardo_safety::pipeline::{AccountLock, CommitOutcome, CommitState, PhaseRequest, Preview};
+use bardo_safety::verdict::Verdict;
 use bardo_session::envelope::{CallStatus, ToolResponse};
 
 /// Options of a call beside its parameters.
@@ -405,8 +406,8 @@ impl WriteTask {
     fn bind(&self, params: &Value) -> Result<WriteJob, CallRefusal> {
         match bound(&self.entry, params)? {
             ToolJob::Write(job) => Ok(job),
-            ToolJob::Read(_) => {
-                Err(ToolError::new(ErrorCode::ToolPanicked, "internal error: a write became a read").into())
+            ToolJob::Read(_) | ToolJob::Record(..) => {
+                Err(ToolError::new(ErrorCode::ToolPanicked, "internal error: a write became something else").into())
             }
         }
     }
@@ -665,7 +666,12 @@ impl WriteTask {
                 (CallStatus::Error, Some(error))
             }
             CommitState::Stopped { code, why } => {
-                let CallRefusal { status, error } = refused(ToolError::new(*code, why));
+                // The checks that stopped it, as values for those who do not read sentences.
+                let blocking: Vec<_> =
+                    committed.verdicts.iter().filter(|verdict| verdict.blocks()).map(Verdict::event).collect();
+                let error = ToolError::new(*code, why);
+                let error = if blocking.is_empty() { error } else { error.checked(&blocking) };
+                let CallRefusal { status, error } = refused(error);
                 (status, Some(error))
             }
         };
