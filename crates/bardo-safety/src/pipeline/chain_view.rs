@@ -245,7 +245,11 @@ async fn position(
             }
             PositionChange::V4(plan) => match plan.change {
                 KeyedChange::Mint { key, .. } => contracts.keyed_pool_state(provider, key, block).await?,
-                _ => None,
+                KeyedChange::Collect { .. }
+                | KeyedChange::Remove { .. }
+                | KeyedChange::Close { .. }
+                | KeyedChange::Increase { .. }
+                | KeyedChange::Compound { .. } => None,
             },
             PositionChange::V3(_) => None,
         };

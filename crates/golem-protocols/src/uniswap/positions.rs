@@ -96,10 +96,9 @@ impl FromStr for PositionId {
 
     fn from_str(text: &str) -> Result<Self, NoPositionId> {
         let text = text.trim().to_ascii_lowercase();
-        let of_v3 = |number| Self::V3(number);
         let (digits, version): (&str, fn(U256) -> Self) = match text.strip_prefix("v4:") {
             Some(digits) => (digits, Self::V4),
-            None => (text.strip_prefix("v3:").unwrap_or(&text), of_v3),
+            None => (text.strip_prefix("v3:").unwrap_or(&text), Self::V3),
         };
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         let number = U256::from_str_radix(digits, 10).ok().filter(|_| is_number);
