@@ -13,6 +13,7 @@ mod endpoints;
 mod exits;
 mod files;
 mod identity;
+mod keyed_positions;
 mod lending;
 mod limits;
 mod named;

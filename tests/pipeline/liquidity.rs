@@ -34,12 +34,12 @@ use bardo_testkit::harness::{TestHarness, sandbox};
 /// Fee of the pool of two stablecoins.
 const FEE: u32 = 100;
 
-struct Fixture {
-    world: TestHarness,
+pub(super) struct Fixture {
+    pub(super) world: TestHarness,
     executor: Executor,
-    phase: watch::Sender<Phase>,
+    pub(super) phase: watch::Sender<Phase>,
     /// Tokens in the pool's order.
-    tokens: [Address; 2],
+    pub(super) tokens: [Address; 2],
     decimals: [u8; 2],
     folder: tempfile::TempDir,
 }
@@ -50,7 +50,7 @@ impl Fixture {
         Self::over(TestHarness::new(account).await, other).await
     }
 
-    async fn over(world: TestHarness, other: &str) -> Self {
+    pub(super) async fn over(world: TestHarness, other: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
         // The account gets more of both stablecoins than the demo policy lets it hold of one.
@@ -82,11 +82,11 @@ impl Fixture {
         self.world.contract(KnownContract::V3PositionManager)
     }
 
-    fn whole(&self, at: usize, amount: u64) -> U256 {
+    pub(super) fn whole(&self, at: usize, amount: u64) -> U256 {
         U256::from(amount) * U256::from(10).pow(U256::from(self.decimals[at]))
     }
 
-    async fn held(&self) -> [U256; 2] {
+    pub(super) async fn held(&self) -> [U256; 2] {
         let owner = self.world.account();
         let of = async |at: usize| self.world.ask(self.tokens[at], Erc20::balanceOfCall { owner }).await;
         [of(0).await, of(1).await]
@@ -137,11 +137,11 @@ impl Fixture {
         C::abi_decode_returns(&self.world.client.provider().call(request).await.unwrap()).unwrap()
     }
 
-    async fn call(&self, tool: &str, params: Value) -> ToolResponse {
+    pub(super) async fn call(&self, tool: &str, params: Value) -> ToolResponse {
         self.executor.call(ToolCall::new(tool, ToolInput::Json(params))).await
     }
 
-    async fn data(&self, tool: &str, params: Value) -> Value {
+    pub(super) async fn data(&self, tool: &str, params: Value) -> Value {
         let response = self.call(tool, params).await;
         assert_eq!(response.status, CallStatus::Success, "{response:#?}");
         // Receipts, events and balances are as declared.
@@ -151,19 +151,19 @@ impl Fixture {
         response.data.unwrap()
     }
 
-    fn amounts(&self, data: &Value, names: [&str; 2]) -> [U256; 2] {
+    pub(super) fn amounts(&self, data: &Value, names: [&str; 2]) -> [U256; 2] {
         [0, 1].map(|at| TokenAmount::parse(data[names[at]].as_str().unwrap(), self.decimals[at]).unwrap().raw())
     }
 }
 
-const RECEIVED: [&str; 2] = ["amount0", "amount1"];
-const FEES: [&str; 2] = ["fees0", "fees1"];
+pub(super) const RECEIVED: [&str; 2] = ["amount0", "amount1"];
+pub(super) const FEES: [&str; 2] = ["fees0", "fees1"];
 
-fn code(response: &ToolResponse) -> Option<ErrorCode> {
+pub(super) fn code(response: &ToolResponse) -> Option<ErrorCode> {
     response.error.as_ref().map(ToolError::code)
 }
 
-fn gained(before: [U256; 2], after: [U256; 2]) -> [U256; 2] {
+pub(super) fn gained(before: [U256; 2], after: [U256; 2]) -> [U256; 2] {
     [after[0] - before[0], after[1] - before[1]]
 }
 
@@ -296,14 +296,14 @@ impl Fixture {
     }
 
     /// Value of the account's liquidity positions, and of everything, in dollars.
-    async fn portfolio(&self) -> [f64; 2] {
+    pub(super) async fn portfolio(&self) -> [f64; 2] {
         let data = self.data("get_portfolio", json!({"chain": "ethereum"})).await;
         assert_eq!(data["all_priced"], true, "{data:#}");
         ["positions_usd", "total_usd"].map(|field| data[field].as_str().unwrap().parse().unwrap())
     }
 
     /// Equity by the vitals, in dollars.
-    async fn equity(&self) -> f64 {
+    pub(super) async fn equity(&self) -> f64 {
         let terms = LifeTerms { born_at: 0, high_water: None, lifespan_seconds: None };
         let mut meter = VitalsMeter::new(Arc::new(seen(&self.world)), terms).unwrap();
         let (_, worth) = meter.read(SystemClock.now_millis()).await;

@@ -41,6 +41,7 @@ mod forged;
 mod funds;
 mod gates;
 mod guardian;
+mod keyed_liquidity;
 mod late_inclusion;
 mod ledger;
 mod lending;

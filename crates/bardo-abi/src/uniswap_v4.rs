@@ -7,7 +7,7 @@
 alloy::sol! {
     /// Pool, identified by the keccak-256 hash of its ABI encoding. The zero address as `currency0` is the native
     /// token. Fees are in hundredths of a basis point; 0x800000 stands for a fee that the hook sets.
-    #[derive(Debug, Default, PartialEq, Eq, Hash)]
+    #[derive(Debug, Default, Copy, PartialEq, Eq, Hash)]
     struct PoolKey {
         address currency0;
         address currency1;
@@ -85,12 +85,23 @@ alloy::sol! {
         function setProtocolFee(PoolKey key, uint24 newProtocolFee) external;
     }
 
-    /// Positions as ERC-721 tokens.
+    /// Positions as ERC-721 tokens. `info` holds, from its lowest bit, whether the position has a subscriber (8 bits), the
+    /// lower and the upper tick (24 bits each, signed), and the first 200 bits of the pool's id, by which `poolKeys` finds
+    /// the keys of pools in which a position was opened.
     #[derive(Debug, PartialEq, Eq)]
     interface PositionManager {
+        event Transfer(address indexed from, address indexed to, uint256 indexed id);
+
         function modifyLiquidities(bytes unlockData, uint256 deadline) external payable;
         function nextTokenId() external view returns (uint256);
         function poolManager() external view returns (address);
+        function balanceOf(address owner) external view returns (uint256);
+        function ownerOf(uint256 id) external view returns (address owner);
+        function getPoolAndPositionInfo(uint256 tokenId) external view returns (PoolKey poolKey, uint256 info);
+        function getPositionLiquidity(uint256 tokenId) external view returns (uint128 liquidity);
+        function poolKeys(bytes25 poolId) external view returns (
+            address currency0, address currency1, uint24 fee, int24 tickSpacing, address hooks
+        );
     }
 
     /// Reads the state of pools. Prices are square roots as Q64.96; the protocol fee holds that of selling currency 1
@@ -105,6 +116,14 @@ alloy::sol! {
         function getTickBitmap(bytes32 poolId, int16 tick) external view returns (uint256 tickBitmap);
         function getTickLiquidity(bytes32 poolId, int24 tick) external view returns (
             uint128 liquidityGross, int128 liquidityNet
+        );
+        function getPositionInfo(
+            bytes32 poolId, address owner, int24 tickLower, int24 tickUpper, bytes32 salt
+        ) external view returns (
+            uint128 liquidity, uint256 feeGrowthInside0LastX128, uint256 feeGrowthInside1LastX128
+        );
+        function getFeeGrowthInside(bytes32 poolId, int24 tickLower, int24 tickUpper) external view returns (
+            uint256 feeGrowthInside0X128, uint256 feeGrowthInside1X128
         );
     }
 

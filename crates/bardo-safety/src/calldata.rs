@@ -10,7 +10,7 @@ use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;
 
 use super::lending_calls::{self, LendingRuleError};
-use super::position_calls::{self, PositionRuleError};
+use super::position_calls::{self, PositionManagers, PositionRuleError};
 use super::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
 use super::registry_calls::{self, RegistryCallError};
 use super::simulate::{DeclarationFault, figure, when};
@@ -105,9 +105,9 @@ fn bound_by(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> Result<Gu
         let execution = RouterExecution::decode(&leg.data, version)?;
         return routed(&execution, leg, proposal, book);
     }
-    let manager = position_calls::manager(book);
-    if position_calls::concerns(leg, proposal, manager) {
-        return position(leg, proposal, manager);
+    let managers = PositionManagers::of(book);
+    if position_calls::concerns(leg, proposal, managers) {
+        return position(leg, proposal, managers);
     }
     let pool = lending_calls::pool(book);
     if lending_calls::concerns(leg, proposal, pool) {
@@ -181,20 +181,21 @@ fn bound_by(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> Result<Gu
 
 /// Decodes the effects that a change of a position guarantees: the minimums of a withdrawal, of which fees are no part, or
 /// the maximums of a deposit.
-fn position(leg: &PlanLeg, proposal: &Proposal, manager: Option<Address>) -> Result<GuaranteedFlows, CallError> {
-    let plan = position_calls::decode(leg, proposal, manager)?;
-    if let Some(deposit) = plan.deposit() {
+fn position(leg: &PlanLeg, proposal: &Proposal, managers: PositionManagers) -> Result<GuaranteedFlows, CallError> {
+    let plan = position_calls::decode(leg, proposal, managers)?;
+    let bound = GuaranteedFlows { until: plan.deadline(), ..GuaranteedFlows::default() };
+    if let Some(most) = plan.most() {
         let tokens = position_calls::given_tokens(proposal).ok_or(PositionRuleError::Outflows)?;
-        let out = tokens.into_iter().map(TokenId::Erc20).zip(deposit.most).collect();
-        return Ok(GuaranteedFlows { out, until: Some(deposit.deadline), ..GuaranteedFlows::default() });
+        let out = tokens.into_iter().map(currency).zip(most).collect();
+        return Ok(GuaranteedFlows { out, ..bound });
     }
-    let Some(part) = plan.withdrawal() else {
-        return Ok(GuaranteedFlows { is_owed: true, ..GuaranteedFlows::default() });
+    let Some(least) = plan.least() else {
+        return Ok(GuaranteedFlows { is_owed: true, ..bound });
     };
     // Which tokens these are follows from the position's state, which is compared with the same declaration.
     let tokens = position_calls::tokens(proposal).ok_or(PositionRuleError::Inflows)?;
-    let into = tokens.into_iter().map(TokenId::Erc20).zip(part.least).collect();
-    Ok(GuaranteedFlows { into, until: Some(part.deadline), ..GuaranteedFlows::default() })
+    let into = tokens.into_iter().map(currency).zip(least).collect();
+    Ok(GuaranteedFlows { into, ..bound })
 }
 
 /// Decodes the effects that a lending action guarantees: the pool takes or pays exactly the amount, or at most it for a

@@ -28,7 +28,7 @@ use golem_chain::price::{NoPrice, PriceChain, PriceReport};
 use golem_chain::provider::{ChainClient, ProviderError};
 use golem_chain::token::{self, TokenError, TokenId, TokenInfo};
 use golem_protocols::uniswap::positions::{
-    AccountPositions, PositionContracts, PositionKeys, PositionState, PricedToken, UnreadableSource,
+    AccountPositions, Exit, PositionContracts, PositionKeys, PositionState, PricedToken, UnreadableSource,
 };
 use golem_protocols::uniswap::twap::{ObservedPools, PoolPrices, TickHints, TwapPrices, TwapRules};
 
@@ -280,7 +280,7 @@ impl SnapshotReader {
         came.zip(went)
     }
 
-    /// Returns the V3 liquidity positions of `account` at `block`, by the answers that the endpoints agree on. Without a
+    /// Returns the liquidity positions of `account` at `block`, by the answers that the endpoints agree on. Without a
     /// position manager in the address book there are none.
     ///
     /// # Errors
@@ -539,7 +539,7 @@ fn near_a_dollar(spread: PriceBand) -> bool {
 /// A liquidity position counts to the equity at its exit value: its amounts at the price of both tokens' feeds, whatever
 /// the pool's price is (the formula is in [`golem_protocols::uniswap::positions`], `exit_value`), and what it is owed. One
 /// with a token that is not listed or has no feed counts as nothing and is listed, since anybody can give an account a
-/// position in tokens of their own making.
+/// position in tokens of their own making; so does one that a hook does not let out.
 ///
 /// # Errors
 /// [`UnknownValue`] if a sum is out of range.
@@ -579,14 +579,19 @@ fn add_position(
     balances: &BTreeMap<TokenId, (TokenInfo, U256)>,
     spreads: &PriceSpreads,
 ) -> Result<(), UnknownValue> {
-    if state.liquidity == 0 && state.owed == [0, 0] {
+    if state.is_empty() {
         return Ok(());
     }
-    let ids = [state.key.token0, state.key.token1].map(TokenId::Erc20);
+    let ids = state.key.tokens();
     let decimals = ids.map(|id| balances.get(&id).filter(|(token, _)| token.listed).map(|(token, _)| token.decimals));
     let priced =
         |id: TokenId, decimals: Option<u8>| Some(PricedToken { usd: spreads.get(id).ok()?.feed?, decimals: decimals? });
     let prices = priced(ids[0], decimals[0]).zip(priced(ids[1], decimals[1])).map(|(first, second)| [first, second]);
+    // What a hook does not let out counts as nothing, and for limits with all that it holds.
+    let prices = match state.exit {
+        Exit::Open => prices,
+        Exit::Untried | Exit::Locked => None,
+    };
     let counted = prices.and_then(|prices| Some((state.fair_amounts(prices)?, state.exit_value(prices)?)));
     let amounts = match counted {
         Some((amounts, value)) => {

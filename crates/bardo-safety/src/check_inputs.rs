@@ -97,7 +97,8 @@ pub struct Portfolio {
     pub lowest: BTreeMap<Address, Usd>,
     /// Liquidity positions with a value, which is in [`Self::equity`].
     pub positions: Vec<PositionHolding>,
-    /// Liquidity positions without a value, which count as nothing: one of their tokens is not listed or has no feed.
+    /// Liquidity positions without a value, which count as nothing: one of their tokens is not listed or has no feed, or a
+    /// hook does not let them out.
     pub uncounted_positions: Vec<PositionId>,
     /// Number of liquidity positions beyond those that are read, which count as nothing.
     pub unread_positions: u64,

@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy::primitives::{Address, U256};
 
 use super::lending_calls::{self, LendingContext, LendingEffects};
+use super::position_calls::PositionManagers;
 use super::proposal::Proposal;
 use super::registry_calls::Registries;
 use super::signing_payload::SigningPayload;
@@ -117,8 +118,8 @@ pub struct JudgeContext {
     pub known_tokens: BTreeSet<Address>,
     /// Registries of agents in the address book.
     pub registries: Registries,
-    /// Position manager in the address book.
-    pub position_manager: Option<Address>,
+    /// Position managers in the address book.
+    pub position_managers: PositionManagers,
     /// Pool that a deposit into a liquidity position goes to, by its tokens and fee.
     pub deposit_pool: Option<Address>,
     /// Lending market in the address book.

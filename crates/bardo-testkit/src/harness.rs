@@ -792,9 +792,19 @@ impl TestHarness {
 
     /// The same with this tip, in wei per unit of gas.
     pub async fn send_for(&self, tip: u128, to: Address, call: impl SolCall) {
+        self.send_with(tip, to, call, U256::ZERO).await;
+    }
+
+    /// Sends a transaction of the account with a value, outside of Bardo.
+    pub async fn pay(&self, to: Address, call: impl SolCall, value: U256) {
+        self.send_with(1_000_000_000, to, call, value).await;
+    }
+
+    async fn send_with(&self, tip: u128, to: Address, call: impl SolCall, value: U256) {
         let provider = self.client.provider();
         let mut transaction = crate::outside::call(self.nonce().await, to, call);
         transaction.max_priority_fee_per_gas = tip;
+        transaction.value = value;
         let raw = self.wallet.sign_outside(transaction);
         assert!(provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap().status());
     }

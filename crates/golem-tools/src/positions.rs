@@ -14,9 +14,10 @@ use crate::shared::per_whole;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
+use golem_chain::network::{KnownContract, Network};
 use golem_chain::token::{self, TokenId, TokenInfo};
 use golem_protocols::uniswap::positions::{
-    PositionContracts, PositionId, PositionKey, PositionState, PricedToken, UnreadableSource,
+    Exit, PositionContracts, PositionId, PositionKey, PositionState, PricedToken, UnreadableSource,
 };
 use golem_protocols::uniswap::ratio::Ratio;
 use golem_protocols::uniswap::v3::math::MathError;
@@ -37,16 +38,22 @@ pub(crate) struct AmountPair {
 /// Liquidity position at one block.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PositionRow {
-    /// Identity of the position: the number of its token.
+    /// Identity of the position: the number of its token, of V4 with `v4:` before it.
     pub(crate) position_id: String,
-    /// Uniswap version: `V3`.
+    /// Uniswap version: `V3` or `V4`.
     version: &'static str,
     /// Account that the position belongs to.
     owner: String,
-    /// Address of the pool.
+    /// Address of the pool; its id in V4.
     pool: String,
-    /// Fee in hundredths of a basis point: 3000 is 0.3 %.
+    /// Fee in hundredths of a basis point: 3000 is 0.3 %; 8388608 if the pool's hook sets it.
     fee_tier: u32,
+    /// Address of the pool's hook; absent without one.
+    hook: Option<String>,
+    /// Prospect of a withdrawal: `open`; `locked` if a simulated withdrawal of all of it reverts or pays less
+    /// than the pool owes, because of the pool's hook or a subscriber; `untried` if one of them takes part and no withdrawal
+    /// was simulated. Unless it is open, its value is zero.
+    exit: &'static str,
     /// Symbol of the pool's first token, as listed; otherwise its address.
     token0: String,
     /// Symbol of the pool's second token, as listed; otherwise its address.
@@ -92,12 +99,25 @@ impl PositionRow {
     pub(crate) fn sentence(&self) -> String {
         let Self { position_id, version, token0, token1, .. } = self;
         let place = if self.in_range { "in its range" } else { "out of its range" };
-        let value = self.value_usd.as_deref().map_or("of unknown value".to_owned(), |usd| format!("worth ${usd}"));
+        let value = match (self.exit, self.value_usd.as_deref()) {
+            ("open", Some(usd)) => format!("worth ${usd}"),
+            ("open", None) => "of unknown value".to_owned(),
+            (exit, _) => format!("{exit}: it counts as nothing"),
+        };
         format!("{version} position {position_id} in {token0}/{token1} is {place} and {value}.")
     }
 }
 
-/// Contracts of V3 positions on a chain.
+/// Name of a state for a result.
+const fn exit_name(exit: Exit) -> &'static str {
+    match exit {
+        Exit::Open => "open",
+        Exit::Untried => "untried",
+        Exit::Locked => "locked",
+    }
+}
+
+/// Contracts of positions on a chain.
 ///
 /// # Errors
 /// `CHAIN_UNSUPPORTED` if the address book does not have one of them.
@@ -160,32 +180,43 @@ pub(crate) async fn describe(
     head: BlockPoint,
 ) -> Result<Described, ToolError> {
     let known: Vec<PositionKey> = keys.iter().copied().flatten().collect();
+    let network = chain.network();
     let addresses: BTreeSet<Address> = known.iter().flat_map(|key| [key.token0, key.token1]).collect();
+    // The zero address is the native token, which has the price of its wrapped form.
+    let wrapped = network.book.contract(KnownContract::WrappedNative).filter(|_| addresses.contains(&Address::ZERO));
+    let addresses: BTreeSet<Address> = addresses.into_iter().filter(|one| !one.is_zero()).chain(wrapped).collect();
     let addresses: Vec<Address> = addresses.into_iter().collect();
     let provider = chain.client.agreed();
     let (states, infos, reports) = futures::join!(
         contracts.states(provider, &known, BlockId::hash(head.hash)),
-        token::read(&addresses, chain.network(), provider),
+        token::read(&addresses, network, provider),
         chain.prices.prices(&addresses)
     );
-    let mut states = states?.into_iter();
+    let mut states = states?;
+    contracts.try_exits(provider, states.iter_mut().flatten(), BlockId::hash(head.hash)).await;
+    let mut states = states.into_iter();
     let states = keys.iter().map(|key| key.and_then(|_| states.next().flatten())).collect();
     // A contract that burns all gas fails the whole request. Anybody can give an account a position in such a token, so
     // listed ones are then read apart, and the others count as unreadable.
     let infos = match infos {
         Ok(infos) => addresses.iter().copied().zip(infos).collect(),
         Err(_) => {
-            let book = chain.network().book.tokens();
+            let book = network.book.tokens();
             let listed: Vec<Address> =
                 addresses.iter().copied().filter(|one| book.iter().any(|token| token.address == *one)).collect();
-            let infos = token::read(&listed, chain.network(), provider).await?;
+            let infos = token::read(&listed, network, provider).await?;
             listed.into_iter().zip(infos).collect::<Vec<_>>()
         }
     };
     let infos = infos.into_iter().filter_map(|(token, info)| Some((token, info.ok()?)));
     let prices = addresses.iter().copied().zip(reports.iter());
     let prices = prices.filter_map(|(token, report)| Some((token, report.price.as_ref()?.usd)));
-    Ok(Described { states, tokens: infos.collect(), prices: prices.collect() })
+    let mut described = Described { states, tokens: infos.collect(), prices: prices.collect() };
+    described.tokens.insert(Address::ZERO, TokenInfo::native(network));
+    if let Some(price) = wrapped.and_then(|wrapped| described.prices.get(&wrapped).copied()) {
+        described.prices.insert(Address::ZERO, price);
+    }
+    Ok(described)
 }
 
 impl Described {
@@ -237,8 +268,13 @@ impl Described {
         })
     }
 
-    /// Value of a position with what it is owed, in dollars, rounded down; `None` without a price.
+    /// Value of a position with what it is owed, in dollars, rounded down; zero if it cannot be withdrawn; `None` without a
+    /// price.
     pub(crate) fn worth(&self, state: &PositionState) -> Option<Usd> {
+        match state.exit {
+            Exit::Open => {}
+            Exit::Untried | Exit::Locked => return Some(Usd::ZERO),
+        }
         let [now0, now1] = state.withdrawn(state.liquidity).ok()?;
         let [owed0, owed1] = state.owed.map(U256::from);
         self.value(&state.key, [now0.checked_add(owed0)?, now1.checked_add(owed1)?])
@@ -263,8 +299,10 @@ impl Described {
             position_id: key.id.to_string(),
             version: key.id.version(),
             owner: state.owner.to_string(),
-            pool: key.pool.to_string(),
+            pool: key.pool.id().to_string(),
             fee_tier: key.fee,
+            hook: key.pool.hook().map(|hook| hook.to_string()),
+            exit: exit_name(state.exit),
             token0: self.symbol(key.token0),
             token1: self.symbol(key.token1),
             unreadable_tokens: [key.token0, key.token1]
@@ -296,14 +334,17 @@ impl Described {
 pub(crate) struct HeldPosition {
     /// Name of the chain.
     chain: String,
-    /// Identity of the position: the number of its token.
+    /// Identity of the position: the number of its token, of V4 with `v4:` before it.
     position_id: String,
     /// Symbol of the pool's first token, as listed; otherwise its address.
     token0: String,
     /// Symbol of the pool's second token, as listed; otherwise its address.
     token1: String,
-    /// Fee in hundredths of a basis point.
+    /// Fee in hundredths of a basis point; 8388608 if the pool's hook sets it.
     fee_tier: u32,
+    /// `open`, or `locked` or `untried` if the pool's hook or a subscriber does not let it out, or was not tried: it counts
+    /// as nothing then.
+    exit: &'static str,
     /// Amounts at the price of both tokens' feeds, with what is owed; absent without both prices.
     amounts: Option<AmountPair>,
     /// Value of `amounts` in dollars; absent without both prices.
@@ -336,28 +377,33 @@ pub(crate) async fn held_positions(
     let Ok(contracts) = PositionContracts::of(network) else { return Ok((Vec::new(), 0)) };
     let block = BlockId::number(block);
     let read = chain.positions().read(contracts, chain.client.agreed(), account, block).await;
-    let read = read.map_err(|error| match error {
-        UnreadableSource::Chain(error) => error.into(),
-        UnreadableSource::Unreadable(error) => {
-            ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network}: {error}"))
-        }
-    })?;
-    let held: Vec<&PositionState> =
-        read.states.iter().filter(|state| state.liquidity > 0 || state.owed != [0, 0]).collect();
+    let read = read.map_err(|error| inconsistent(network, error))?;
+    let held: Vec<&PositionState> = read.states.iter().filter(|state| !state.is_empty()).collect();
     let listed = network.book.tokens();
-    let known = |address: Address| listed.iter().find(|token| token.address == address);
-    let tokens: BTreeSet<Address> = held.iter().flat_map(|state| [state.key.token0, state.key.token1]).collect();
-    let tokens: Vec<Address> = tokens.into_iter().filter(|token| known(*token).is_some()).collect();
+    let wrapped = network.book.contract(KnownContract::WrappedNative);
+    // The wrapped token has the native one's price and decimals.
+    let at = |token: TokenId| match token {
+        TokenId::Native => wrapped,
+        TokenId::Erc20(address) => Some(address),
+    };
+    let known = |token: TokenId| at(token).and_then(|at| listed.iter().find(|token| token.address == at));
+    let tokens: BTreeSet<TokenId> = held.iter().flat_map(|state| state.key.tokens()).collect();
+    let tokens: BTreeSet<Address> = tokens.into_iter().filter_map(|token| Some(known(token)?.address)).collect();
+    let tokens: Vec<Address> = tokens.into_iter().collect();
     let reports = chain.prices.prices(&tokens).await;
     let prices = tokens.into_iter().zip(reports);
     let prices: BTreeMap<Address, Usd> =
         prices.filter_map(|(token, report)| Some((token, report.price.as_ref()?.usd))).collect();
     let priced =
-        |address: Address| Some(PricedToken { usd: *prices.get(&address)?, decimals: known(address)?.decimals });
+        |token: TokenId| Some(PricedToken { usd: *prices.get(&at(token)?)?, decimals: known(token)?.decimals });
     let row = |state: &&PositionState| {
         let key = &state.key;
-        let symbol = |address: Address| known(address).map_or_else(|| address.to_string(), |one| one.symbol.clone());
-        let pair = priced(key.token0).zip(priced(key.token1)).map(|(first, second)| [first, second]);
+        let [first, second] = key.tokens();
+        let symbol = |token: TokenId| match token {
+            TokenId::Native => network.native_symbol.to_owned(),
+            TokenId::Erc20(address) => known(token).map_or_else(|| address.to_string(), |one| one.symbol.clone()),
+        };
+        let pair = priced(first).zip(priced(second)).map(|(first, second)| [first, second]);
         let counted = pair.and_then(|pair| {
             let [raw0, raw1] = state.fair_amounts(pair)?;
             let whole = |raw, token: PricedToken| Some(TokenAmount::new(raw, token.decimals).ok()?.to_string());
@@ -365,17 +411,18 @@ pub(crate) async fn held_positions(
             Some((amounts, state.exit_value(pair)?))
         });
         let (amounts, value) = counted.unzip();
-        let without = [key.token0, key.token1].into_iter().find(|token| priced(*token).is_none());
+        let without = [first, second].into_iter().find(|token| priced(*token).is_none());
         let no_value = without.map(|token| match known(token) {
             Some(token) => format!("{} has no price", token.symbol),
-            None => format!("{token} is not a listed token"),
+            None => format!("{} is not a listed token", symbol(token)),
         });
         HeldPosition {
             chain: network.name.clone(),
             position_id: key.id.to_string(),
-            token0: symbol(key.token0),
-            token1: symbol(key.token1),
+            token0: symbol(first),
+            token1: symbol(second),
             fee_tier: key.fee,
+            exit: exit_name(state.exit),
             amounts,
             value_usd: value.map(|usd: Usd| usd.to_string()),
             no_value,
@@ -383,6 +430,16 @@ pub(crate) async fn held_positions(
         }
     };
     Ok((held.iter().map(row).collect(), read.unread))
+}
+
+/// Error for positions that cannot be read.
+pub(crate) fn inconsistent(network: &Network, error: UnreadableSource) -> ToolError {
+    match error {
+        UnreadableSource::Chain(error) => error.into(),
+        UnreadableSource::Unreadable(error) => {
+            ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network}: {error}"))
+        }
+    }
 }
 
 /// Error for figures of an endpoint that no pool can have.

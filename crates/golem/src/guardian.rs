@@ -20,7 +20,7 @@ use bardo_safety::chain_snapshot::stables;
 use bardo_safety::guardian::{Guardian, GuardianError, GuardianOpinion, ReviewCase};
 use bardo_safety::lending_calls::{self, LendingContext};
 use bardo_safety::policy::{self, Policy, PolicyPreset, TokenRef};
-use bardo_safety::position_calls;
+use bardo_safety::position_calls::{self, PositionManagers};
 use bardo_safety::proposal::{BridgeArrival, ProposalIntent};
 use bardo_safety::registry_calls;
 use bardo_safety::signing_payload::SigningPayload;
@@ -138,7 +138,7 @@ impl GuardianChain {
             wrapped: network.book.contract(KnownContract::WrappedNative),
             stables: stables(network),
             registries: registry_calls::registries(&network.book),
-            position_manager: position_calls::manager(&network.book),
+            position_managers: PositionManagers::of(&network.book),
             ..JudgeContext::default()
         }
     }
@@ -230,9 +230,9 @@ fn effect_objections(payload: &SigningPayload, simulation: &Simulation, around: 
     // The lending pool and its debts have no allowances to answer for, and its records are compared as such.
     let mut changes = simulation.changes.clone();
     changes.unreadable.retain(|silent| !lending_calls::writes(silent.contract, proposal, around));
-    // Nor has the position manager; that single tokens move as declared is compared below.
-    let changes_position = position_calls::plan(proposal, around.position_manager).is_some();
-    let is_manager = |contract| Some(contract) == around.position_manager;
+    // Nor have the position managers; that single tokens move as declared is compared below.
+    let changes_position = position_calls::plan(proposal, around.position_managers).is_some();
+    let is_manager = |contract| around.position_managers.contains(contract);
     changes.unreadable.retain(|silent| !(changes_position && is_manager(silent.contract)));
     changes.balances.retain(|change| !lending_calls::is_record(change.token, proposal, around));
     let mut objections = Vec::new();
@@ -301,7 +301,7 @@ fn effect_objections(payload: &SigningPayload, simulation: &Simulation, around: 
         }
     }
     for change in changes.nft_owners.iter().filter(|change| of_ours(change.who.before) && change.who.moved()) {
-        let is_declared = position_calls::declares(proposal, around.position_manager, change)
+        let is_declared = position_calls::declares(proposal, around.position_managers, change)
             || registry_calls::declares(proposal, &around.registries, change);
         if !is_declared {
             objections.push(format!("token {} of {} leaves and is not declared", change.id, change.collection));

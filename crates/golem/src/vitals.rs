@@ -3,8 +3,9 @@
 //! Holdings are valued only by price feeds. If one holding has no live feed, the total is unknown, and no drawdown
 //! changes the phase.
 //!
-//! V3 liquidity positions count at their exit value: the amounts at the price of both tokens' feeds, whatever the pool's
-//! price is ([`golem_protocols::uniswap::positions`], `exit_value`), and what they are owed.
+//! Liquidity positions count at their exit value: the amounts at the price of both tokens' feeds, whatever the pool's
+//! price is ([`golem_protocols::uniswap::positions`], `exit_value`), and what they are owed. Those that a hook does not let
+//! out count as nothing.
 //!
 //! Tokens on a bridge count while the settler that locked them still holds them and they are not delivered. Each
 //! chain's balances and settler states are read in one call, so that nothing is counted twice, whatever the order of
@@ -383,10 +384,14 @@ async fn with_positions<T>(
         let (pushed, asked) = (push(&mut calls), question.push(&mut calls));
         let answers = chain.ask(calls).await?;
         match asked.take(chain.positions(), &answers).map_err(|error| inconsistent(&error))? {
-            PositionAnswer::Whole(positions) => return Ok((pushed, answers, positions)),
-            PositionAnswer::Unknown { expected, ids } => {
+            PositionAnswer::Whole(mut positions) => {
                 let (provider, block) = chain.client.newest().await?;
-                let resolved = question.resolve(provider, (expected, ids), block).await;
+                contracts.try_exits(provider, positions.states.iter_mut(), block).await;
+                return Ok((pushed, answers, positions));
+            }
+            PositionAnswer::Unknown(missing) => {
+                let (provider, block) = chain.client.newest().await?;
+                let resolved = question.resolve(provider, missing, block).await;
                 resolved.map_err(|error| inconsistent(&error))?;
             }
         }
@@ -400,13 +405,22 @@ type CountedPosition<'a> = (&'a PositionState, [(Address, u8); 2]);
 /// Positions that hold something, of listed tokens only: anybody can give the account a position in tokens of their own
 /// making.
 fn counted_positions<'a>(chain: &ConnectedChain, positions: &'a AccountPositions) -> Vec<CountedPosition<'a>> {
-    let listed = chain.network().book.tokens();
-    let known = |address: Address| {
-        let token = listed.iter().find(|token| token.address == address)?;
+    let book = &chain.network().book;
+    let known = |token: TokenId| {
+        let address = match token {
+            // The wrapped token has its price and its decimals.
+            TokenId::Native => book.contract(KnownContract::WrappedNative)?,
+            TokenId::Erc20(address) => address,
+        };
+        let token = book.tokens().iter().find(|token| token.address == address)?;
         Some((address, token.decimals))
     };
-    let held = positions.states.iter().filter(|state| state.liquidity > 0 || state.owed != [0, 0]);
-    held.filter_map(|state| Some((state, [known(state.key.token0)?, known(state.key.token1)?]))).collect()
+    let held = positions.states.iter().filter(|state| !state.is_empty());
+    let counted = held.filter_map(|state| {
+        let [first, second] = state.key.tokens();
+        Some((state, [known(first)?, known(second)?]))
+    });
+    counted.collect()
 }
 
 /// Value of liquidity positions at the prices of the feeds; `None` if a token has no live feed, as for a token in the

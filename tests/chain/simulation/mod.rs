@@ -4,6 +4,7 @@ mod anvil;
 mod changes;
 mod endpoint;
 mod execution;
+mod keyed_positions;
 mod lending;
 mod policy_cage;
 mod positions;

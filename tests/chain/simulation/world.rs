@@ -110,11 +110,25 @@ impl TestHarness {
         C::abi_decode_returns(result.output().expect("an output")).expect("the call's result")
     }
 
+    /// Executes a call with a value permanently; a failure returns the revert data.
+    pub fn pay(&mut self, from: Address, to: Address, data: Bytes, value: U256) -> Result<(), Bytes> {
+        match self.transact_with(from, TxKind::Call(to), data, value) {
+            ExecutionResult::Success { .. } => Ok(()),
+            ExecutionResult::Revert { output, .. } => Err(output),
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn transact(&mut self, from: Address, kind: TxKind, data: Bytes) -> ExecutionResult {
+        self.transact_with(from, kind, data, U256::ZERO)
+    }
+
+    fn transact_with(&mut self, from: Address, kind: TxKind, data: Bytes, value: U256) -> ExecutionResult {
         let tx = TxEnv {
             caller: from,
             kind,
             data,
+            value,
             gas_limit: 16_000_000,
             gas_price: 0,
             nonce: self.state.nonce(from),

@@ -29,6 +29,7 @@ use bardo_session::market::{
 };
 use golem_chain::network::{BookToken, KnownContract, Network};
 use golem_chain::price::{FeedPrices, PriceSource, feed_specs};
+use golem_chain::token::TokenId;
 use golem_protocols::uniswap::positions::{PositionContracts, PositionKeys, PositionState, PricedToken};
 use golem_tools::engine::PaperMode;
 
@@ -280,13 +281,13 @@ impl ChainReader {
             Ok(read) => read,
             Err(error) => {
                 tracing::debug!(%error, "the wallet's liquidity positions cannot be read");
-                return vec![without_value("V3", "not readable")];
+                return vec![without_value("LP", "not readable")];
             }
         };
-        let held = read.states.iter().filter(|state| state.liquidity > 0 || state.owed != [0, 0]);
+        let held = read.states.iter().filter(|state| !state.is_empty());
         let mut rows: Vec<PositionRow> = held.map(|state| position_row(state, &self.network, prices)).collect();
         if read.unread > 0 {
-            rows.push(without_value("V3", &format!("{} more, not read", read.unread)));
+            rows.push(without_value("LP", &format!("{} more, not read", read.unread)));
         }
         rows
     }
@@ -295,15 +296,24 @@ impl ChainReader {
 /// Row of a position, at the feeds' prices. One with an unlisted token has no value: anybody can give the wallet one.
 fn position_row(state: &PositionState, network: &Network, prices: &BTreeMap<Address, Usd>) -> PositionRow {
     let tokens = network.book.tokens();
-    let token = |address: Address| tokens.iter().find(|token| token.address == address);
-    let priced =
-        |address: Address| Some(PricedToken { usd: *prices.get(&address)?, decimals: token(address)?.decimals });
+    let wrapped = network.book.contract(KnownContract::WrappedNative);
+    // The wrapped token has the native one's price and decimals.
+    let at = |token: TokenId| match token {
+        TokenId::Native => wrapped,
+        TokenId::Erc20(address) => Some(address),
+    };
+    let token = |id: TokenId| at(id).and_then(|at| tokens.iter().find(|token| token.address == at));
+    let priced = |id: TokenId| Some(PricedToken { usd: *prices.get(&at(id)?)?, decimals: token(id)?.decimals });
     let key = &state.key;
-    let pair = priced(key.token0).zip(priced(key.token1));
-    let name = |address: Address| token(address).map_or("unlisted", |token| token.symbol.as_str());
+    let [first, second] = key.tokens();
+    let pair = priced(first).zip(priced(second));
+    let name = |id: TokenId| match id {
+        TokenId::Native => network.native_symbol,
+        TokenId::Erc20(_) => token(id).map_or("unlisted", |token| token.symbol.as_str()),
+    };
     PositionRow {
-        name: SafeText::clean(&format!("{} #{}", key.id.version(), key.id), 24),
-        pair: SafeText::clean(&format!("{}/{}", name(key.token0), name(key.token1)), 24),
+        name: SafeText::clean(&format!("{} #{}", key.id.version(), key.id.token()), 24),
+        pair: SafeText::clean(&format!("{}/{}", name(first), name(second)), 24),
         fee_pips: key.fee,
         value: pair.and_then(|(first, second)| state.exit_value([first, second])),
     }

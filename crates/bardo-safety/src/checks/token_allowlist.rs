@@ -52,6 +52,8 @@ const FUNCTIONS: &[(KnownContract, &[&str])] = &[
             "increaseLiquidity((uint256,uint256,uint256,uint256,uint256,uint256))",
         ],
     ),
+    // The same, of V4.
+    (KnownContract::V4PositionManager, &["modifyLiquidities(bytes,uint256)"]),
     // Allowed only with the lending intent, and in the closed forms that `lending_calls` decodes.
     (
         KnownContract::AavePool,

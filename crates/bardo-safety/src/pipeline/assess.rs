@@ -19,7 +19,7 @@ use crate::lending_calls::{self, LendingContext};
 use crate::lending_equity;
 use crate::orders::record;
 use crate::parties::{ActionParty, PartyRole};
-use crate::position_calls::{self, DepositGround};
+use crate::position_calls::{self, DepositGround, PositionManagers};
 use crate::proposal::{LegPurpose, Proposal, ProposalIntent};
 use crate::registry_calls;
 use crate::signing_payload::SigningPayload;
@@ -34,8 +34,9 @@ use bardo_base::units::{Rounding, Usd};
 use golem_chain::fork::{BalanceDelta, Fork, NextBlock};
 use golem_chain::network::KnownContract;
 use golem_chain::token::{TokenId, TokenInfo};
-use golem_protocols::uniswap::positions::MOST_COUNTED;
+use golem_protocols::uniswap::positions::{ChangeKind, MOST_COUNTED, PositionChange};
 use golem_protocols::uniswap::v3::manager::PositionPlan;
+use golem_protocols::uniswap::v4::manager::KeyedChange;
 
 /// Findings about a signing payload on one block.
 #[derive(Debug, Clone)]
@@ -80,8 +81,8 @@ impl Pipeline {
             settler: reader.network().book.contract(KnownContract::OriginSettler),
             known_tokens: self.known_tokens(reader, payload)?,
             registries: registry_calls::registries(&reader.network().book),
-            position_manager: position_calls::manager(&reader.network().book),
-            deposit_pool: view.deposit_pool(),
+            position_managers: PositionManagers::of(&reader.network().book),
+            deposit_pool: view.deposit_pool,
             lending: LendingContext::of(&reader.network().book, view.market.clone().ok().flatten()),
             shifts: self.shifts(payload)?,
         };
@@ -114,7 +115,7 @@ impl Pipeline {
         let proposal = payload.proposal();
         // What is left of a plan after its main transaction only revokes, whatever the pool does then.
         if payload.legs().iter().skip(from).any(|leg| leg.purpose == LegPurpose::Main) {
-            faults.extend(position_faults(proposal, &view, (around.position_manager, next), &limits));
+            faults.extend(position_faults(proposal, &view, (around.position_managers, next), &limits));
         }
         let withdraws = matches!(proposal.intent, ProposalIntent::Liquidity | ProposalIntent::Lending);
         let simulated = match ran {
@@ -237,28 +238,44 @@ impl Pipeline {
 fn position_faults(
     proposal: &Proposal,
     view: &ChainView,
-    (manager, next): (Option<Address>, u64),
+    (managers, next): (PositionManagers, u64),
     limits: &SlippageLimits,
 ) -> Vec<DeclarationFault> {
     let (position, most) = (view.position.as_ref(), limits.max_slippage);
-    let mut faults = position_calls::faults(proposal, manager, position, next, most);
-    let Some(plan) = position_calls::plan(proposal, manager).filter(|plan| !plan.is_exit()) else { return faults };
-    let place = match plan {
-        PositionPlan::Mint { range, .. } => view.pool.map(|pool| (range, pool.sqrt_price_x96)),
-        PositionPlan::Increase { .. } | PositionPlan::Compound { .. } => {
-            position.map(|state| (state.key.range, state.sqrt_price_x96))
-        }
-        PositionPlan::Collect { .. } | PositionPlan::Remove { .. } | PositionPlan::Close { .. } => None,
+    let mut faults = position_calls::faults(proposal, managers, position, next, most);
+    let Some(plan) = position_calls::plan(proposal, managers).filter(|plan| !plan.is_exit()) else { return faults };
+    let opened = match plan {
+        PositionChange::V3(PositionPlan::Mint { range, .. }) => Some(range),
+        PositionChange::V4(plan) => match plan.change {
+            KeyedChange::Mint { range, .. } => Some(range),
+            KeyedChange::Collect { .. }
+            | KeyedChange::Remove { .. }
+            | KeyedChange::Close { .. }
+            | KeyedChange::Increase { .. }
+            | KeyedChange::Compound { .. } => None,
+        },
+        PositionChange::V3(
+            PositionPlan::Collect { .. }
+            | PositionPlan::Remove { .. }
+            | PositionPlan::Close { .. }
+            | PositionPlan::Increase { .. }
+            | PositionPlan::Compound { .. },
+        ) => None,
     };
-    let is_counted = view.positions.as_ref().is_ok_and(|all| match plan {
-        PositionPlan::Mint { .. } => all.unread == 0 && all.states.len() < MOST_COUNTED,
-        PositionPlan::Increase { .. } | PositionPlan::Compound { .. } => {
+    let place = match opened {
+        Some(range) => view.pool.map(|pool| (pool.pool, range, pool.sqrt_price_x96)),
+        None => position.map(|state| (state.key.pool, state.key.range, state.sqrt_price_x96)),
+    };
+    let is_counted = view.positions.as_ref().is_ok_and(|all| match plan.kind() {
+        ChangeKind::Mint => all.unread == 0 && all.states.len() < MOST_COUNTED,
+        ChangeKind::Increase | ChangeKind::Compound => {
             position.is_some_and(|own| all.states.iter().any(|one| one.key.id == own.key.id))
         }
-        PositionPlan::Collect { .. } | PositionPlan::Remove { .. } | PositionPlan::Close { .. } => true,
+        ChangeKind::Collect | ChangeKind::Remove | ChangeKind::Close => true,
     });
     let prices = position_calls::given_tokens(proposal).and_then(|tokens| view.fed(tokens));
-    let ground = place.map(|(range, sqrt_price_x96)| DepositGround {
+    let ground = place.map(|(pool, range, sqrt_price_x96)| DepositGround {
+        pool,
         range,
         sqrt_price_x96,
         owed: position.map(|state| state.owed.map(U256::from)),

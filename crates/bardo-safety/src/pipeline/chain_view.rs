@@ -14,7 +14,7 @@ use crate::chain_snapshot::{SnapshotReadError, SnapshotReader};
 use crate::grants;
 use crate::lending_equity;
 use crate::onchain_policy::{self, OnchainPolicy};
-use crate::position_calls;
+use crate::position_calls::{self, PositionManagers};
 use crate::signing_payload::SigningPayload;
 use crate::simulate::{self, DeclarationFault, JudgeContext};
 use crate::value::{PriceSpreads, UnknownValue, ValuedAmount};
@@ -24,9 +24,10 @@ use golem_chain::provider::ProviderError;
 use golem_chain::token::{TokenId, TokenInfo};
 use golem_protocols::aave::market::MarketState;
 use golem_protocols::uniswap::positions::{
-    AccountPositions, PoolState, PositionContracts, PositionId, PositionState, PricedToken,
+    AccountPositions, PoolState, PositionChange, PositionContracts, PositionState, PricedToken, token_of,
 };
 use golem_protocols::uniswap::v3::manager::PositionPlan;
+use golem_protocols::uniswap::v4::manager::KeyedChange;
 
 /// Maximum age of reused chain state. It limits how long a wrong endpoint is believed.
 const SERVES: Duration = Duration::from_secs(2);
@@ -52,6 +53,8 @@ pub(super) struct ChainView {
     pub position: Option<PositionState>,
     /// Pool in which the payload opens a position; `None` if it opens none, or the pool has no price.
     pub pool: Option<PoolState>,
+    /// Contract that a deposit into a position pays; `None` without a deposit.
+    pub deposit_pool: Option<Address>,
     /// The account's supplies and debts in the lending market; `None` without any, unless the payload changes them.
     pub market: Result<Option<MarketState>, UnknownValue>,
     pub spreads: PriceSpreads,
@@ -92,16 +95,12 @@ impl ChainView {
             && self.at.elapsed() < SERVES
     }
 
-    /// Pool that a deposit goes to; `None` without one.
-    pub(super) fn deposit_pool(&self) -> Option<Address> {
-        self.pool.map(|pool| pool.pool).or(self.position.map(|position| position.key.pool))
-    }
-
-    /// Prices of two tokens by their feeds; `None` if one has no live feed, or does not answer as a token.
+    /// Prices of two tokens by their feeds, where the zero address is the native token; `None` if one has no live feed, or does
+    /// not answer as a token.
     pub(super) fn fed(&self, tokens: [Address; 2]) -> Option<[PricedToken; 2]> {
         let described = self.tokens.as_ref().ok()?;
         let priced = |address: Address| {
-            let id = TokenId::Erc20(address);
+            let id = token_of(address);
             Some(PricedToken { usd: self.spreads.get(id).ok()?.feed?, decimals: described.get(&id)?.decimals })
         };
         let [first, second] = tokens;
@@ -163,6 +162,8 @@ impl Pipeline {
             lending_equity::market(reader, payload, block)
         );
         let (settling, hollow, (position, pool)) = (settling?, hollow?, position?);
+        let place = pool.map(|pool| pool.pool).or(position.map(|position| position.key.pool));
+        let deposit_pool = place.and_then(|pool| PositionContracts::of(reader.network()).ok()?.holder(&pool));
         let nonce = nonce?;
         let impossible = tokens.as_ref().err().and_then(is_impossible);
         let tokens = match tokens {
@@ -197,6 +198,7 @@ impl Pipeline {
             hollow,
             position,
             pool,
+            deposit_pool,
             market,
             spreads,
             data_fee,
@@ -233,20 +235,27 @@ async fn position(
     block: BlockId,
 ) -> Result<(Option<PositionState>, Option<PoolState>), PipelineRefusal> {
     let network = reader.network();
-    let plan = position_calls::plan(payload.proposal(), position_calls::manager(&network.book));
+    let plan = position_calls::plan(payload.proposal(), PositionManagers::of(&network.book));
     let (Some(plan), Ok(contracts)) = (plan, PositionContracts::of(network)) else { return Ok((None, None)) };
     let provider = reader.client.agreed();
-    let token_id = match plan {
-        PositionPlan::Mint { token0, token1, fee, .. } => {
-            return Ok((None, contracts.pool_state(provider, [token0, token1], fee, block).await?));
-        }
-        PositionPlan::Collect { token_id }
-        | PositionPlan::Remove { token_id, .. }
-        | PositionPlan::Close { token_id, .. }
-        | PositionPlan::Increase { token_id, .. }
-        | PositionPlan::Compound { token_id, .. } => token_id,
+    let Some(id) = plan.id() else {
+        let pool = match plan {
+            PositionChange::V3(PositionPlan::Mint { token0, token1, fee, .. }) => {
+                contracts.pool_state(provider, [token0, token1], fee, block).await?
+            }
+            PositionChange::V4(plan) => match plan.change {
+                KeyedChange::Mint { key, .. } => contracts.keyed_pool_state(provider, key, block).await?,
+                KeyedChange::Collect { .. }
+                | KeyedChange::Remove { .. }
+                | KeyedChange::Close { .. }
+                | KeyedChange::Increase { .. }
+                | KeyedChange::Compound { .. } => None,
+            },
+            PositionChange::V3(_) => None,
+        };
+        return Ok((None, pool));
     };
-    let keys = contracts.keys(provider, &[PositionId::V3(token_id)], block).await?;
+    let keys = contracts.keys(provider, &[id], block).await?;
     let keys: Vec<_> = keys.into_iter().flatten().collect();
     Ok((contracts.states(provider, &keys, block).await?.into_iter().flatten().next(), None))
 }

@@ -17,7 +17,7 @@ use crate::audit::AuditKind;
 use crate::chain_snapshot::SnapshotReader;
 use crate::lending_calls;
 use crate::policy_engine::ActionEnd;
-use crate::position_calls;
+use crate::position_calls::{self, PositionManagers};
 use crate::proposal::{LegPurpose, Proposal};
 use crate::registry_calls;
 use crate::signing_payload::SigningPayload;
@@ -273,10 +273,10 @@ impl Pipeline {
         let mut mismatches = mismatches(payload, &moves, all_done);
         let logs: Vec<_> = legs.iter().flat_map(|leg| &leg.logs).collect();
         let registries = registry_calls::registries(&reader.network().book);
-        let manager = position_calls::manager(&reader.network().book);
+        let managers = PositionManagers::of(&reader.network().book);
         let pool = lending_calls::pool(&reader.network().book);
         let missing = registry_calls::unproven(payload.proposal(), &registries, &logs)
-            .or_else(|| position_calls::unproven(payload.proposal(), manager, &logs))
+            .or_else(|| position_calls::unproven(payload.proposal(), managers, &logs))
             .or_else(|| lending_calls::unproven(payload.proposal(), pool, &logs))
             .filter(|_| all_done);
         mismatches.extend(missing.map(|event| SafeText::clean(&format!("the receipt has no event {event}"), 300)));

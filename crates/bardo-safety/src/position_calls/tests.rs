@@ -5,10 +5,12 @@ use super::*;
 use crate::proposal::{AllowanceBound, AllowanceKind, Inflow, Outflow};
 use crate::sample;
 use golem_chain::fork::ValueChange;
-use golem_protocols::uniswap::positions::{PositionId, PositionKey};
+use golem_protocols::uniswap::positions::{Exit, PositionId, PositionKey, PositionPool};
 use golem_protocols::uniswap::v3::position::TickRange;
+use golem_protocols::uniswap::v4::manager::KeyedChange;
 
 const MANAGER: Address = address!("0x00000000000000000000000000000000000000c1");
+const MANAGERS: PositionManagers = PositionManagers { v3: Some(MANAGER), v4: None, pools: None, permit2: None };
 const ME: Address = address!("0x00000000000000000000000000000000000000a1");
 const OTHER: Address = address!("0x00000000000000000000000000000000000000a2");
 const TOKENS: [Address; 2] =
@@ -28,7 +30,7 @@ fn state() -> PositionState {
             token1: TOKENS[1],
             fee: 3_000,
             range: TickRange::new(-600, 600).unwrap(),
-            pool: Address::repeat_byte(9),
+            pool: PositionPool::Contract(Address::repeat_byte(9)),
         },
         owner: ME,
         liquidity: 1_000_000_000_000_000_000,
@@ -36,6 +38,7 @@ fn state() -> PositionState {
         sqrt_price_x96: U256::ONE << 96,
         tick: 0,
         owed: [7, 8],
+        exit: Exit::Open,
     }
 }
 
@@ -79,17 +82,17 @@ fn with(data: Bytes) -> Proposal {
     }
 }
 
-fn judged(proposal: &Proposal) -> Result<PositionPlan, PositionRuleError> {
-    decode(&proposal.legs[0], proposal, Some(MANAGER))
+fn judged(proposal: &Proposal) -> Result<PositionChange, PositionRuleError> {
+    decode(&proposal.legs[0], proposal, MANAGERS)
 }
 
 fn found(proposal: &Proposal, state: Option<PositionState>) -> Vec<RuleName> {
-    faults(proposal, Some(MANAGER), state.as_ref(), NOW, most()).into_iter().map(|fault| fault.rule).collect()
+    faults(proposal, MANAGERS, state.as_ref(), NOW, most()).into_iter().map(|fault| fault.rule).collect()
 }
 
 #[test]
 fn a_withdrawal_does_nothing_else() {
-    assert_eq!(judged(&proposal(close())), Ok(close()));
+    assert_eq!(judged(&proposal(close())), Ok(PositionChange::V3(close())));
     let changed = |change: fn(&mut Proposal)| {
         let mut proposal = proposal(close());
         change(&mut proposal);
@@ -130,7 +133,7 @@ fn a_withdrawal_does_nothing_else() {
 fn only_the_token_of_a_closed_position_is_given_up_and_to_nobody() {
     let change = |collection, id, before, after| NftChange { collection, id, who: ValueChange { before, after } };
     let burned = change(MANAGER, id(), ME, Address::ZERO);
-    assert!(declares(&proposal(close()), Some(MANAGER), &burned));
+    assert!(declares(&proposal(close()), MANAGERS, &burned));
     for other in [
         change(OTHER, id(), ME, Address::ZERO),
         change(MANAGER, U256::from(43), ME, Address::ZERO),
@@ -138,12 +141,11 @@ fn only_the_token_of_a_closed_position_is_given_up_and_to_nobody() {
         change(MANAGER, id(), OTHER, Address::ZERO),
         change(MANAGER, id(), Address::ZERO, ME),
     ] {
-        assert!(!declares(&proposal(close()), Some(MANAGER), &other), "{other:?}");
+        assert!(!declares(&proposal(close()), MANAGERS, &other), "{other:?}");
     }
     let remove = proposal(PositionPlan::Remove { token_id: id(), part: part() });
-    assert!(!declares(&remove, Some(MANAGER), &burned) && moves_a_token(&remove, Some(MANAGER)).is_none());
-    let after =
-        |proposal: &Proposal, holder| positions_after(proposal, Some(MANAGER), (MANAGER, holder), U256::from(3));
+    assert!(!declares(&remove, MANAGERS, &burned) && moves_a_token(&remove, MANAGERS).is_none());
+    let after = |proposal: &Proposal, holder| positions_after(proposal, MANAGERS, (MANAGER, holder), U256::from(3));
     assert_eq!(after(&proposal(close()), ME), Some(U256::from(2)));
     assert_eq!((after(&proposal(close()), OTHER), after(&remove, ME)), (None, None));
 }
@@ -211,7 +213,7 @@ fn a_withdrawal_is_proven_by_the_managers_own_events() {
     let burned = |to| Manager::Transfer { from: ME, to, tokenId: id() }.encode_log_data();
     let full =
         || [decreased(part().liquidity, least()), collected(ME), burned(Address::ZERO)].map(|data| log(MANAGER, data));
-    let missing = |logs: &[Log]| unproven(&proposal(close()), Some(MANAGER), &logs.iter().collect::<Vec<_>>());
+    let missing = |logs: &[Log]| unproven(&proposal(close()), MANAGERS, &logs.iter().collect::<Vec<_>>());
     assert_eq!(missing(&full()), None);
     let cases: [(usize, Log, &str); 6] = [
         (0, log(OTHER, decreased(part().liquidity, least())), "DecreaseLiquidity"),
@@ -229,5 +231,108 @@ fn a_withdrawal_is_proven_by_the_managers_own_events() {
     assert_eq!(missing(&[]), Some("DecreaseLiquidity"));
     // A call in another encoding was never signed, so it needs no proof.
     let nested = with(Manager::multicallCall { data: vec![close().calldata(ME)] }.abi_encode().into());
-    assert_eq!(unproven(&nested, Some(MANAGER), &[]), None);
+    assert_eq!(unproven(&nested, MANAGERS, &[]), None);
+}
+
+const KEYED: Address = address!("0x00000000000000000000000000000000000000c4");
+const POOLS: Address = address!("0x00000000000000000000000000000000000000c5");
+const BOTH: PositionManagers =
+    PositionManagers { v3: Some(MANAGER), v4: Some(KEYED), pools: Some(POOLS), permit2: None };
+
+fn keyed_plan(change: KeyedChange) -> KeyedPlan {
+    KeyedPlan { currencies: TOKENS, change, deadline: U256::from(NOW + 600) }
+}
+
+fn keyed(change: KeyedChange) -> Proposal {
+    let mut proposal = with(keyed_plan(change).calldata(ME));
+    proposal.legs[0].to = KEYED;
+    proposal
+}
+
+fn keyed_state() -> PositionState {
+    let mut state = state();
+    state.key.id = PositionId::V4(id());
+    state
+}
+
+#[test]
+fn a_call_is_judged_by_the_manager_that_it_calls() {
+    let close = KeyedChange::Close { token_id: id(), least: least().map(|least| least.to()) };
+    let judged = |proposal: &Proposal| decode(&proposal.legs[0], proposal, BOTH);
+    assert_eq!(judged(&keyed(close)), Ok(PositionChange::V4(keyed_plan(close))));
+    // The call of one version to the manager of the other.
+    let mut turned = keyed(close);
+    turned.legs[0].to = MANAGER;
+    assert_eq!(judged(&turned), Err(PositionCallError::Unknown.into()));
+    let mut turned = proposal(self::close());
+    turned.legs[0].to = KEYED;
+    assert_eq!(judged(&turned), Err(PositionCallError::Unknown.into()));
+    // A position of V3 with the same number is not the one.
+    let found = |state| {
+        let faults = faults(&keyed(close), BOTH, Some(&state), NOW, most());
+        faults.into_iter().map(|fault| fault.rule).collect::<Vec<_>>()
+    };
+    assert_eq!((found(keyed_state()), found(state())), (vec![], vec![RuleName::Nft]));
+    let change = |collection| NftChange { collection, id: id(), who: ValueChange { before: ME, after: Address::ZERO } };
+    assert!(declares(&keyed(close), BOTH, &change(KEYED)) && !declares(&keyed(close), BOTH, &change(MANAGER)));
+    let after = |collection| positions_after(&keyed(close), BOTH, (collection, ME), U256::from(3));
+    assert_eq!((after(KEYED), after(MANAGER)), (Some(U256::from(2)), None));
+}
+
+#[test]
+fn a_v4_collection_has_a_deadline_and_an_empty_position_is_closed() {
+    let collect = |deadline: u64| {
+        let plan = KeyedPlan { deadline: U256::from(deadline), ..keyed_plan(KeyedChange::Collect { token_id: id() }) };
+        let mut proposal = with(plan.calldata(ME));
+        proposal.legs[0].to = KEYED;
+        let faults = faults(&proposal, BOTH, Some(&keyed_state()), NOW, most());
+        faults.into_iter().map(|fault| fault.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(collect(NOW + 600), []);
+    assert_eq!((collect(NOW), collect(NOW + 3_601)), (vec![RuleName::Deadline], vec![RuleName::Deadline]));
+    let empty = PositionState { liquidity: 0, ..keyed_state() };
+    let close = keyed(KeyedChange::Close { token_id: id(), least: [0, 0] });
+    assert!(faults(&close, BOTH, Some(&empty), NOW, most()).is_empty());
+    assert_eq!(faults(&close, BOTH, Some(&keyed_state()), NOW, most()).len(), 2, "both minimums");
+}
+
+#[test]
+fn a_v4_change_is_proven_by_the_managers_own_events() {
+    let log = |address, data: LogData| Log { address, data };
+    let changed = |sender, salt: u64, liquidity: i64| {
+        let event = PoolManager::ModifyLiquidity {
+            id: B256::ZERO,
+            sender,
+            tickLower: Default::default(),
+            tickUpper: Default::default(),
+            liquidityDelta: I256::try_from(liquidity).unwrap(),
+            salt: B256::from(U256::from(salt)),
+        };
+        event.encode_log_data()
+    };
+    let token = |from, to, id: u64| KeyedManager::Transfer { from, to, id: U256::from(id) }.encode_log_data();
+    let missing = |change, logs: Vec<Log>| unproven(&keyed(change), BOTH, &logs.iter().collect::<Vec<_>>());
+    let remove = KeyedChange::Remove { token_id: id(), liquidity: 5, least: [0, 0] };
+    assert_eq!(missing(remove, vec![log(POOLS, changed(KEYED, 42, -5))]), None);
+    for other in [
+        log(POOLS, changed(KEYED, 42, 5)),
+        log(POOLS, changed(KEYED, 42, -4)),
+        log(POOLS, changed(KEYED, 43, -5)),
+        log(POOLS, changed(OTHER, 42, -5)),
+        log(OTHER, changed(KEYED, 42, -5)),
+    ] {
+        assert_eq!(missing(remove, vec![other]), Some("ModifyLiquidity"));
+    }
+    let collect = KeyedChange::Collect { token_id: id() };
+    assert_eq!(missing(collect, vec![log(POOLS, changed(KEYED, 42, 0))]), None);
+    assert_eq!(missing(collect, vec![]), Some("ModifyLiquidity"));
+    let close = KeyedChange::Close { token_id: id(), least: [0, 0] };
+    assert_eq!(missing(close, vec![log(KEYED, token(ME, Address::ZERO, 42))]), None);
+    for other in [
+        log(KEYED, token(ME, OTHER, 42)),
+        log(KEYED, token(ME, Address::ZERO, 43)),
+        log(MANAGER, token(ME, Address::ZERO, 42)),
+    ] {
+        assert_eq!(missing(close, vec![other]), Some("Transfer"));
+    }
 }

@@ -91,7 +91,7 @@ pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &JudgeC
         | ProposalIntent::SpeedUp
         | ProposalIntent::CancelTransaction
         | ProposalIntent::Wrap => ActionClass::NewPosition,
-        ProposalIntent::Liquidity => position_calls::plan(proposal, around.position_manager)
+        ProposalIntent::Liquidity => position_calls::plan(proposal, around.position_managers)
             .map_or(ActionClass::NewPosition, |plan| position_calls::class(&plan)),
         ProposalIntent::Lending => lending_calls::class(proposal, around).unwrap_or(ActionClass::NewPosition),
         ProposalIntent::Bridge if proposal.order.as_ref().is_some_and(|order| order.arrival.is_some()) => {

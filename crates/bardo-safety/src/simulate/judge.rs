@@ -24,7 +24,7 @@ use bardo_base::model::{ActionClass, RuleName};
 use golem_chain::fork::{ExecutionStatus, NftChange, RevertReason, SimulatedOutcome, Simulation, StateChanges};
 use golem_chain::token::TokenId;
 use golem_protocols::aave::call::LendingCall;
-use golem_protocols::uniswap::v3::manager::PositionPlan;
+use golem_protocols::uniswap::positions::{ChangeKind, PositionChange};
 
 /// Compares a simulation of the transactions from index `from` with the declaration. The returned [`SimulatedEffects`]
 /// is valid even if there are faults, so that both can be shown.
@@ -46,9 +46,9 @@ pub fn judge(
     // either. Their calls are decoded, and the agents that move must be seen to move.
     let registries = &around.registries;
     simulation.changes.unreadable.retain(|silent| !registry_calls::is_called(proposal, registries, silent.contract));
-    // The position manager's tokens are single ones, so it does not answer a token's queries.
-    let is_manager = |contract| Some(contract) == around.position_manager;
-    let withdraws = position_calls::plan(proposal, around.position_manager).is_some();
+    // A position manager's tokens are single ones, so it does not answer a token's queries.
+    let is_manager = |contract| around.position_managers.contains(contract);
+    let withdraws = position_calls::plan(proposal, around.position_managers).is_some();
     simulation.changes.unreadable.retain(|silent| !(withdraws && is_manager(silent.contract)));
     // Nor do the lending pool and its debts, which have no allowances; what they note is compared with the calldata.
     simulation.changes.unreadable.retain(|silent| !lending_calls::writes(silent.contract, proposal, around));
@@ -466,7 +466,7 @@ impl Judge<'_> {
         // A registry of agents stores what its calldata contains, which was decoded.
         let by_registry = |at: Address| registry_calls::is_called(self.payload.proposal(), &self.around.registries, at);
         // So does the position manager, whose tokens were compared one by one.
-        let by_manager = |at: Address| Some(at) == self.around.position_manager && self.position_plan().is_some();
+        let by_manager = |at: Address| self.around.position_managers.contains(at) && self.position_plan().is_some();
         // And the lending pool with its records, whose balances were compared.
         let by_pool = |at: Address| lending_calls::writes(at, self.payload.proposal(), self.around);
         let is_declared = |at: Address| by_policy_cage(at) || by_registry(at) || by_manager(at) || by_pool(at);
@@ -492,8 +492,8 @@ impl Judge<'_> {
                 "it does not move",
             ));
         }
-        let manager = self.around.position_manager;
-        if let Some(declared) = position_calls::moves_a_token(proposal, manager)
+        let managers = self.around.position_managers;
+        if let Some(declared) = position_calls::moves_a_token(proposal, managers)
             && self.includes_main()
             && !is_seen
         {
@@ -505,7 +505,7 @@ impl Judge<'_> {
     fn declares_agent(&self, change: &NftChange) -> bool {
         let proposal = self.payload.proposal();
         registry_calls::declares(proposal, &self.around.registries, change)
-            || position_calls::declares(proposal, self.around.position_manager, change)
+            || position_calls::declares(proposal, self.around.position_managers, change)
     }
 
     /// Returns the faults of a lending action's changes.
@@ -520,13 +520,14 @@ impl Judge<'_> {
     }
 
     /// Change of a liquidity position that the calldata declares.
-    fn position_plan(&self) -> Option<PositionPlan> {
-        position_calls::plan(self.payload.proposal(), self.around.position_manager)
+    fn position_plan(&self) -> Option<PositionChange> {
+        position_calls::plan(self.payload.proposal(), self.around.position_managers)
     }
 
     /// Returns true for a deposit into a position that the account has.
     fn increases(&self) -> bool {
-        matches!(self.position_plan(), Some(PositionPlan::Increase { .. } | PositionPlan::Compound { .. }))
+        let kind = self.position_plan().map(|plan| plan.kind());
+        matches!(kind, Some(ChangeKind::Increase | ChangeKind::Compound))
     }
 
     /// Returns true if the balance of `holder` in `collection` is the number of agents or positions that it has by the
@@ -536,7 +537,7 @@ impl Judge<'_> {
         let (proposal, registries) = (self.payload.proposal(), &self.around.registries);
         let counted = (collection, holder);
         let after = registry_calls::agents_after(proposal, registries, counted, balance.before).or_else(|| {
-            position_calls::positions_after(proposal, self.around.position_manager, counted, balance.before)
+            position_calls::positions_after(proposal, self.around.position_managers, counted, balance.before)
         });
         after == Some(balance.after)
     }

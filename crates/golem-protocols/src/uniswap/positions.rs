@@ -1,16 +1,23 @@
 //! Liquidity positions as their contracts hold them: the identity of a position, and its state at one block with the
-//! amounts that it is worth and owed. Of V3, through the `NonfungiblePositionManager`.
+//! amounts that it is worth and owed. Of V3, through the `NonfungiblePositionManager`, and of V4, through `PositionManager`
+//! and `StateView`.
 //!
 //! | file | contents |
 //! |---|---|
 //! | here | identity, state, and reads of known positions |
 //! | `account` | all positions of an account, in one round trip where nothing is new |
+//! | `change` | change of a position, whatever its version |
 //! | `exit_value` | value of a position at the price of the feeds |
+//! | `keyed` | states and fees of V4 positions, and whether a hook lets their liquidity out |
 //! | `pool_state` | state of the pool that a deposit goes to |
+//! | `received` | V4 positions that an account was given, by their events |
 
 mod account;
+mod change;
 mod exit_value;
+mod keyed;
 mod pool_state;
+mod received;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,32 +29,42 @@ use alloy::primitives::{Address, B256, U256, keccak256};
 use alloy::providers::DynProvider;
 
 use super::address::{V3_POOL_INIT_CODE_HASH, v3_pool};
+use super::pool_id::PoolId;
 use super::v3::math::MathError;
 use super::v3::position::{FeeGrowth, TickRange, fee_growth_inside, owed_after_update};
+use super::v4::key_hash;
 use bardo_abi::uniswap_v3::{NonfungiblePositionManager, UniswapV3Pool};
+use bardo_abi::uniswap_v4::PoolKey;
 use golem_chain::multicall::{BatchResults, CallBatch, CallIndex};
 use golem_chain::network::{KnownContract, Network};
 use golem_chain::provider::ProviderError;
+use golem_chain::token::TokenId;
 
 pub use account::{
-    AccountPositions, AskedPositions, MOST_COUNTED, PositionAnswer, PositionKeys, PositionQuestion,
+    AccountPositions, AskedPositions, MOST_COUNTED, MissingPositions, PositionAnswer, PositionKeys, PositionQuestion,
     UnreadablePositions, UnreadableSource,
 };
+pub use change::{ChangeKind, PositionChange};
 pub use exit_value::{PricedToken, fair_sqrt_price};
+pub use keyed::{KeyedContracts, fees_owed};
 pub use pool_state::PoolState;
+
+use keyed::KeyedCalls;
 
 /// Identity of a position on its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PositionId {
     /// Token of the V3 `NonfungiblePositionManager` in the address book.
     V3(U256),
+    /// Token of the V4 `PositionManager` in the address book.
+    V4(U256),
 }
 
 impl PositionId {
     /// Number of the token that stands for the position.
     pub fn token(self) -> U256 {
         match self {
-            Self::V3(token) => token,
+            Self::V3(token) | Self::V4(token) => token,
         }
     }
 
@@ -55,6 +72,7 @@ impl PositionId {
     pub fn version(self) -> &'static str {
         match self {
             Self::V3(_) => "V3",
+            Self::V4(_) => "V4",
         }
     }
 }
@@ -63,24 +81,55 @@ impl fmt::Display for PositionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::V3(token) => token.fmt(f),
+            Self::V4(token) => write!(f, "v4:{token}"),
         }
     }
 }
 
 /// Text that is not the identity of a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("use the number of a V3 position's token in decimal digits, such as \"42\" or \"v3:42\"")]
+#[error("use the number of the position's token in decimal digits: \"42\" or \"v3:42\" for V3, \"v4:42\" for V4")]
 pub struct NoPositionId;
 
 impl FromStr for PositionId {
     type Err = NoPositionId;
 
     fn from_str(text: &str) -> Result<Self, NoPositionId> {
-        let text = text.trim();
-        let digits = text.strip_prefix("v3:").or_else(|| text.strip_prefix("V3:")).unwrap_or(text);
+        let text = text.trim().to_ascii_lowercase();
+        let (digits, version): (&str, fn(U256) -> Self) = match text.strip_prefix("v4:") {
+            Some(digits) => (digits, Self::V4),
+            None => (text.strip_prefix("v3:").unwrap_or(&text), Self::V3),
+        };
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         let number = U256::from_str_radix(digits, 10).ok().filter(|_| is_number);
-        number.map(Self::V3).ok_or(NoPositionId)
+        number.map(version).ok_or(NoPositionId)
+    }
+}
+
+/// Pool of a position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PositionPool {
+    /// Contract of a V3 pool.
+    Contract(Address),
+    /// Key of a V4 pool.
+    Keyed(PoolKey),
+}
+
+impl PositionPool {
+    /// Identity of the pool.
+    pub fn id(&self) -> PoolId {
+        match self {
+            Self::Contract(pool) => PoolId::Contract(*pool),
+            Self::Keyed(key) => PoolId::Keyed(key_hash(key)),
+        }
+    }
+
+    /// Hook of a V4 pool; `None` without one.
+    pub fn hook(&self) -> Option<Address> {
+        match self {
+            Self::Contract(_) => None,
+            Self::Keyed(key) => Some(key.hooks).filter(|hook| !hook.is_zero()),
+        }
     }
 }
 
@@ -89,16 +138,39 @@ impl FromStr for PositionId {
 pub struct PositionKey {
     /// Identity of the position.
     pub id: PositionId,
-    /// Token with the lower address.
+    /// Token with the lower address; the zero address is the native token.
     pub token0: Address,
     /// Token with the higher address.
     pub token1: Address,
-    /// Fee of the pool in hundredths of a basis point.
+    /// Fee of the pool in hundredths of a basis point; 0x800000 of a V4 pool whose hook sets it.
     pub fee: u32,
     /// Range of the position.
     pub range: TickRange,
-    /// Contract of the pool.
-    pub pool: Address,
+    /// Pool of the position.
+    pub pool: PositionPool,
+}
+
+impl PositionKey {
+    /// Token0 and token1, the native token as such.
+    pub fn tokens(&self) -> [TokenId; 2] {
+        [self.token0, self.token1].map(token_of)
+    }
+}
+
+/// Token of a pool: the zero address is the native one.
+pub fn token_of(address: Address) -> TokenId {
+    if address.is_zero() { TokenId::Native } else { TokenId::Erc20(address) }
+}
+
+/// Prospect of a withdrawal, as far as code of others takes part in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Nobody's code takes part, or a simulated withdrawal paid all that it should.
+    Open,
+    /// A hook or a subscriber takes part, and no withdrawal was simulated.
+    Untried,
+    /// A simulated withdrawal reverts, or pays less than the pool owes.
+    Locked,
 }
 
 /// State of a position at one block. Amounts are in raw units of token0 and token1.
@@ -116,11 +188,18 @@ pub struct PositionState {
     pub sqrt_price_x96: U256,
     /// Current tick of the pool.
     pub tick: i32,
-    /// Amounts that a `collect` would pay now: fees, and what was withdrawn and not collected.
+    /// Amounts that a `collect` would pay now: fees, and in V3 what was withdrawn and not collected.
     pub owed: [u128; 2],
+    /// Prospect of a withdrawal.
+    pub exit: Exit,
 }
 
 impl PositionState {
+    /// Returns true if there is nothing in the position, and nothing to collect.
+    pub fn is_empty(&self) -> bool {
+        self.liquidity == 0 && self.owed == [0, 0]
+    }
+
     /// Returns true if the position's liquidity is in use, and earns fees.
     pub fn is_in_range(&self) -> bool {
         self.key.range.contains(self.tick)
@@ -145,15 +224,17 @@ impl PositionState {
     }
 }
 
-/// Contracts that positions of V3 are read from.
+/// Contracts that positions are read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PositionContracts {
-    /// The `NonfungiblePositionManager`.
+    /// The `NonfungiblePositionManager` of V3.
     pub manager: Address,
     /// Factory of the pools.
     pub factory: Address,
     /// Multicall3, which batches the reads.
     pub multicall: Address,
+    /// Contracts of V4; `None` where the address book lacks one of them.
+    pub v4: Option<KeyedContracts>,
 }
 
 /// Answer to a question for one position, as far as the chain answered.
@@ -170,10 +251,27 @@ impl PositionContracts {
             manager: contract(KnownContract::V3PositionManager)?,
             factory: contract(KnownContract::V3Factory)?,
             multicall: contract(KnownContract::Multicall3)?,
+            v4: KeyedContracts::of(&network.book),
         })
     }
 
-    /// Returns the number of positions of an account, and the identities of those from index `from` up to `from` +
+    /// Manager of a position's version; `None` without V4.
+    pub fn manager_of(&self, id: PositionId) -> Option<Address> {
+        match id {
+            PositionId::V3(_) => Some(self.manager),
+            PositionId::V4(_) => self.v4.map(|v4| v4.manager),
+        }
+    }
+
+    /// Contract that holds the tokens of a pool; `None` for a V4 pool without V4.
+    pub fn holder(&self, pool: &PositionPool) -> Option<Address> {
+        match pool {
+            PositionPool::Contract(pool) => Some(*pool),
+            PositionPool::Keyed(_) => self.v4.map(|v4| v4.pools),
+        }
+    }
+
+    /// Returns the number of V3 positions of an account, and the identities of those from index `from` up to `from` +
     /// `most`, in one round trip.
     ///
     /// # Errors
@@ -213,14 +311,14 @@ impl PositionContracts {
         block: BlockId,
     ) -> Result<Vec<Option<PositionKey>>, ProviderError> {
         let mut calls = CallBatch::default();
-        let asked: Vec<_> = ids.iter().map(|id| calls.push(self.manager, &positions_call(*id))).collect();
+        let asked: Vec<_> = ids.iter().map(|id| KeyCall::push(&mut calls, self, *id)).collect();
         let answers = calls.send(provider, self.multicall, block).await?;
-        let keys = ids.iter().zip(asked).map(|(id, asked)| self.key(*id, &asked.take(&answers)?));
-        Ok(keys.collect())
+        Ok(ids.iter().zip(asked).map(|(id, asked)| asked?.take(self, *id, &answers)).collect())
     }
 
     /// Returns the state of positions, in their order and in one round trip; `None` for one that does not exist at
-    /// `block`, or does not have this key. Name the block by its hash.
+    /// `block`, or does not have this key. Name the block by its hash. Where a hook takes part in a withdrawal, none has been
+    /// tried yet: see [`PositionContracts::try_exits`].
     ///
     /// # Errors
     /// The provider's error.
@@ -245,8 +343,32 @@ impl PositionContracts {
             token1: of.token1,
             fee,
             range: TickRange::new(of.tickLower.as_i32(), of.tickUpper.as_i32()).ok()?,
-            pool: v3_pool(self.factory, of.token0, of.token1, fee, V3_POOL_INIT_CODE_HASH),
+            pool: PositionPool::Contract(v3_pool(self.factory, of.token0, of.token1, fee, V3_POOL_INIT_CODE_HASH)),
         })
+    }
+}
+
+/// Question for the pool and the range of a position.
+#[derive(Debug)]
+enum KeyCall {
+    V3(Asked<NonfungiblePositionManager::positionsCall>),
+    V4(keyed::KeyCall),
+}
+
+impl KeyCall {
+    /// `None` for a V4 position where there is no V4.
+    fn push(calls: &mut CallBatch, contracts: &PositionContracts, id: PositionId) -> Option<Self> {
+        Some(match id {
+            PositionId::V3(_) => Self::V3(calls.push(contracts.manager, &positions_call(id))),
+            PositionId::V4(token) => Self::V4(keyed::KeyCall::push(calls, &contracts.v4?, token)),
+        })
+    }
+
+    fn take(&self, contracts: &PositionContracts, id: PositionId, answers: &BatchResults) -> Option<PositionKey> {
+        match self {
+            Self::V3(asked) => contracts.key(id, &asked.take(answers)?),
+            Self::V4(asked) => asked.take(answers).map(|(key, _)| key),
+        }
     }
 }
 
@@ -267,9 +389,35 @@ fn shared_key(manager: Address, range: TickRange) -> B256 {
 /// Questions for the states of positions, as a part of a batch.
 #[derive(Debug)]
 struct StateCalls {
+    ids: Vec<PositionId>,
+    v3: ContractCalls,
+    v4: Option<KeyedCalls>,
+}
+
+impl StateCalls {
+    fn push(calls: &mut CallBatch, contracts: &PositionContracts, keys: &[PositionKey]) -> Self {
+        let v4 = contracts.v4.map(|v4| KeyedCalls::push(calls, v4, keys));
+        Self { ids: keys.iter().map(|key| key.id).collect(), v3: ContractCalls::push(calls, contracts, keys), v4 }
+    }
+
+    /// States in the order of the keys; `None` for a position that does not exist or has another key.
+    fn take(&self, contracts: &PositionContracts, answers: &BatchResults) -> Vec<Option<PositionState>> {
+        let mut v3 = self.v3.take(contracts, answers).into_iter();
+        let mut v4 = self.v4.as_ref().map(|v4| v4.take(answers)).unwrap_or_default().into_iter();
+        let states = self.ids.iter().map(|id| match id {
+            PositionId::V3(_) => v3.next().flatten(),
+            PositionId::V4(_) => v4.next().flatten(),
+        });
+        states.collect()
+    }
+}
+
+/// Questions for the states of V3 positions.
+#[derive(Debug)]
+struct ContractCalls {
     pools: BTreeMap<Address, PoolCalls>,
     ticks: BTreeMap<(Address, i32), Asked<UniswapV3Pool::ticksCall>>,
-    positions: Vec<(PositionKey, OwnCalls)>,
+    positions: Vec<(PositionKey, Address, OwnCalls)>,
 }
 
 /// Questions for one position.
@@ -280,12 +428,19 @@ struct OwnCalls {
     shared: Asked<UniswapV3Pool::positionsCall>,
 }
 
-impl StateCalls {
+impl ContractCalls {
     fn push(calls: &mut CallBatch, contracts: &PositionContracts, keys: &[PositionKey]) -> Self {
-        let pools: BTreeSet<Address> = keys.iter().map(|key| key.pool).collect();
+        let keys: Vec<(&PositionKey, Address)> = keys
+            .iter()
+            .filter_map(|key| match key.pool {
+                PositionPool::Contract(pool) => Some((key, pool)),
+                PositionPool::Keyed(_) => None,
+            })
+            .collect();
+        let pools: BTreeSet<Address> = keys.iter().map(|(_, pool)| *pool).collect();
         let pools = pools.into_iter().map(|pool| (pool, PoolCalls::push(calls, pool))).collect();
         let ticks: BTreeSet<(Address, i32)> =
-            keys.iter().flat_map(|key| [(key.pool, key.range.lower()), (key.pool, key.range.upper())]).collect();
+            keys.iter().flat_map(|(key, pool)| [(*pool, key.range.lower()), (*pool, key.range.upper())]).collect();
         let ticks = ticks
             .into_iter()
             .filter_map(|(pool, tick)| {
@@ -294,15 +449,15 @@ impl StateCalls {
             })
             .collect();
         let manager = contracts.manager;
-        let own = |key: &PositionKey| {
+        let own = |(key, pool): &(&PositionKey, Address)| {
             let owner = NonfungiblePositionManager::ownerOfCall { tokenId: key.id.token() };
             let shared = UniswapV3Pool::positionsCall { key: shared_key(manager, key.range) };
             let own = OwnCalls {
                 position: calls.push(manager, &positions_call(key.id)),
                 owner: calls.push(manager, &owner),
-                shared: calls.push(key.pool, &shared),
+                shared: calls.push(*pool, &shared),
             };
-            (*key, own)
+            (**key, *pool, own)
         };
         Self { pools, ticks, positions: keys.iter().map(own).collect() }
     }
@@ -315,13 +470,13 @@ impl StateCalls {
             let tick = self.ticks.get(&(pool, tick))?.take(answers)?;
             Some([tick.feeGrowthOutside0X128, tick.feeGrowthOutside1X128])
         };
-        let states = self.positions.iter().map(|(key, own)| {
+        let states = self.positions.iter().map(|(key, at, own)| {
             let position = own.position.take(answers)?;
             if contracts.key(key.id, &position)? != *key {
                 return None;
             }
-            let pool = pools.get(&key.pool)?;
-            let outside = [outside(key.pool, key.range.lower())?, outside(key.pool, key.range.upper())?];
+            let pool = pools.get(at)?;
+            let outside = [outside(*at, key.range.lower())?, outside(*at, key.range.upper())?];
             let shared = own.shared.take(answers)?;
             Some(PositionState {
                 key: *key,
@@ -331,6 +486,7 @@ impl StateCalls {
                 sqrt_price_x96: pool.sqrt_price_x96,
                 tick: pool.tick,
                 owed: collectable(key.range, (pool.tick, pool.growth), outside, &position, &shared),
+                exit: Exit::Open,
             })
         });
         states.collect()
@@ -412,7 +568,11 @@ mod tests {
         let id = |number: u64| Ok(PositionId::V3(U256::from(number)));
         assert_eq!("42".parse(), id(42));
         assert_eq!(" v3:7 ".parse(), id(7));
-        for text in ["", "v3:", "0x10", "-1", "1_0", "v4:1", "4 2", &"9".repeat(80)] {
+        assert_eq!("v4:7".parse(), Ok(PositionId::V4(U256::from(7))));
+        for id in [PositionId::V3(U256::from(7)), PositionId::V4(U256::from(7))] {
+            assert_eq!(id.to_string().parse(), Ok(id));
+        }
+        for text in ["", "v3:", "v4:", "v4:v3:1", "0x10", "-1", "1_0", "v5:1", "4 2", &"9".repeat(80)] {
             assert_eq!(text.parse::<PositionId>(), Err(NoPositionId), "{text}");
         }
     }

@@ -10,6 +10,8 @@
 //! The steps of a swap give the same amounts: V4 does not recompute the input of a step that ends before its target, but
 //! the sum of input and fee is the same.
 
+pub mod manager;
+
 use std::sync::Arc;
 
 use alloy::primitives::{Address, B256, U256, keccak256};
@@ -28,6 +30,13 @@ pub const DYNAMIC_FEE: u32 = 0x80_0000;
 /// amount (`Hooks`, bits 7, 6, 3 and 2).
 const SWAP_PERMISSIONS: u16 = 0b1100_1100;
 
+/// Permissions in a hook's address that concern changes of liquidity: before and after liquidity is added or removed, and
+/// returning an amount after either (`Hooks`, bits 11 to 8, 1 and 0).
+const LIQUIDITY_PERMISSIONS: u16 = 0b1111_0000_0011;
+
+/// Those of them that concern its removal (bits 9, 8 and 0).
+const REMOVAL_PERMISSIONS: u16 = 0b0011_0000_0001;
+
 /// Maximum protocol fee of one direction, in millionths (`ProtocolFeeLibrary.MAX_PROTOCOL_FEE`).
 const MAX_PROTOCOL_FEE: u32 = 1_000;
 
@@ -42,18 +51,40 @@ pub fn key_hash(key: &PoolKey) -> B256 {
 /// Returns the reason why swaps through the pool of this key are not computed; `None` if they are: currencies in order,
 /// a fixed fee below the whole input, and no hook that takes part in swaps.
 pub fn key_fault(key: &PoolKey) -> Option<&'static str> {
-    let [.., high, low] = key.hooks.into_array();
     if key.currency0 >= key.currency1 {
         Some("its currencies are not in order")
     } else if key.fee.to::<u32>() == DYNAMIC_FEE {
         Some("its hook sets the fee")
     } else if key.fee.to::<u32>() >= FEE_WHOLE {
         Some("its fee is the whole input or more")
-    } else if u16::from_be_bytes([high, low]) & SWAP_PERMISSIONS != 0 {
+    } else if permissions(key.hooks) & SWAP_PERMISSIONS != 0 {
         Some("its hook takes part in swaps")
     } else {
         None
     }
+}
+
+/// Returns the reason why nothing is deposited in the pool of this key; `None` if the key is one that a pool can have, and
+/// its hook takes no part in changes of liquidity.
+pub fn liquidity_fault(key: &PoolKey) -> Option<&'static str> {
+    if key.currency0 >= key.currency1 {
+        Some("its currencies are not in order")
+    } else if permissions(key.hooks) & LIQUIDITY_PERMISSIONS != 0 {
+        Some("its hook takes part in changes of liquidity, and may keep what is deposited")
+    } else {
+        None
+    }
+}
+
+/// Returns true if the hook of this address takes part when liquidity is removed: it can refuse that, or keep a part.
+pub fn hook_joins_removal(hooks: Address) -> bool {
+    permissions(hooks) & REMOVAL_PERMISSIONS != 0
+}
+
+/// Permissions of a hook, the lowest bits of its address.
+fn permissions(hooks: Address) -> u16 {
+    let [.., high, low] = hooks.into_array();
+    u16::from_be_bytes([high, low])
 }
 
 /// State of a V4 pool at one block, as read from the chain.
@@ -277,6 +308,20 @@ mod tests {
         assert_eq!(out(&plain, true), 996_999_999);
         let above = |fee| matches!(V4Pool::new(state(3_000, fee)), Err(PoolError::InvalidState { .. }));
         assert!(above(1_001) && above(1_001 << 12) && !above(1_000 << 12));
+    }
+
+    /// The bits of v4-core's `Hooks`: before and after liquidity is added (11, 10) and removed (9, 8), and amounts that the
+    /// hook returns after either (1, 0).
+    #[test]
+    fn a_hooks_address_tells_whether_it_takes_part_in_changes_of_liquidity() {
+        for bit in 0..14 {
+            let key = key(3_000, hook(1 << bit));
+            assert_eq!(liquidity_fault(&key).is_some(), [0, 1, 8, 9, 10, 11].contains(&bit), "bit {bit}");
+            assert_eq!(hook_joins_removal(key.hooks), [0, 8, 9].contains(&bit), "bit {bit}");
+        }
+        assert!(liquidity_fault(&key(DYNAMIC_FEE, hook(0x40))).is_none() && !hook_joins_removal(Address::ZERO));
+        let turned = PoolKey { currency0: Address::repeat_byte(2), ..key(3_000, Address::ZERO) };
+        assert!(liquidity_fault(&turned).is_some());
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub static TOOL_DEF: ToolDef = ToolDef::read::<GetPosition>();
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Number of the position's token, such as "42", or a list of up to 100 such numbers.
+    /// Number of the position's token, such as "42" of V3 or "v4:42", or a list of up to 100 such numbers.
     position_id: OneOrMany,
     /// Chain name, alias or decimal id.
     chain: String,
@@ -55,9 +55,10 @@ pub struct GetPosition;
 impl ReadTool for GetPosition {
     const META: ToolMeta = ToolMeta {
         name: "get_position",
-        description: "Shows liquidity positions of Uniswap V3, anybody's: range, current amounts and those at both ends \
-                      of the range, what can be collected now to the smallest unit, share of the pool's liquidity, and \
-                      value. All figures are from one block.",
+        description: "Shows liquidity positions of Uniswap V3 and V4, anybody's: range, current amounts and those at both \
+                      ends of the range, what can be collected now to the smallest unit, share of the pool's liquidity, \
+                      hook, and value. Where a hook takes part in a withdrawal, one is simulated; a position that it does \
+                      not let out is worth nothing. All figures are from one block.",
         category: Category::Data,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::engine::{CallContext, ReadTool, ToolDef, ToolReply};
-use crate::positions::{self, MOST_POSITIONS, PositionRow};
+use crate::positions::{self, MOST_POSITIONS, PositionRow, inconsistent};
 use crate::shared::invalid;
 use alloy::eips::BlockId;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -30,7 +30,7 @@ pub struct Params {
     /// True to list positions without liquidity and without anything to collect as well.
     #[serde(default)]
     include_empty: bool,
-    /// Number of positions to skip, in the order of the contract.
+    /// Number of positions to skip: those of V3 in the order of the contract, then those of V4 in the order of their numbers.
     #[serde(default)]
     offset: u64,
     /// Maximum number of positions that are read, 1 to 100.
@@ -53,8 +53,11 @@ pub struct Output {
     block_number: u64,
     /// True if several endpoints agree on the answers; false if they are those of one endpoint.
     agreed_by_endpoints: bool,
-    /// Number of V3 positions of the account, empty ones included.
+    /// Number of positions of the account, empty ones included.
     position_count: u64,
+    /// Number of V4 positions in `position_count` that are not listed, because the endpoint does not tell the events of
+    /// their blocks; the next call reads on.
+    unread_count: u64,
     /// Offset of the next call; absent if this one reached the last position.
     next_offset: Option<u64>,
     /// Number of positions that were read and left out because they are empty.
@@ -73,9 +76,10 @@ pub struct ListPositions;
 impl ReadTool for ListPositions {
     const META: ToolMeta = ToolMeta {
         name: "list_positions",
-        description: "Lists the Uniswap V3 liquidity positions of the wallet or another account with range, amounts, \
-                      what can be collected, and value. All figures are from one block. Positions of other versions are \
-                      not read.",
+        description: "Lists the Uniswap V3 and V4 liquidity positions of the wallet or another account with range, \
+                      amounts, what can be collected, and value. All figures are from one block. Positions of V4 are \
+                      found by the events with which they came to the account, and their number says whether some are \
+                      missing.",
         category: Category::Data,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
@@ -121,9 +125,22 @@ impl ReadTool for ListPositions {
             let what = format_args!("the positions of {account} on {} could not be read in full", chain.network());
             ToolError::new(ErrorCode::ChainInconsistent, what)
         };
-        let (count, ids) = listed.ok_or_else(unreadable)?;
+        let (of_v3, mut ids) = listed.ok_or_else(unreadable)?;
+        let reached = params.offset.saturating_add(params.limit);
+        let block = BlockId::hash(head.hash);
+        let (keyed, unread) = chain
+            .positions()
+            .keyed_of(contracts, provider, account, block)
+            .await
+            .map_err(|error| inconsistent(chain.network(), error))?;
+        // The page may begin among the positions of V3 and end among those of V4.
+        let skipped = usize::try_from(params.offset.saturating_sub(of_v3)).unwrap_or(usize::MAX);
+        let room = usize::try_from(reached.saturating_sub(of_v3.max(params.offset))).unwrap_or(usize::MAX);
+        let of_v4 = u64::try_from(keyed.len()).unwrap_or(u64::MAX);
+        ids.extend(keyed.into_iter().skip(skipped).take(room));
+        let listed = of_v3.saturating_add(of_v4);
         context.step("Reading positions");
-        let keys = contracts.keys(provider, &ids, BlockId::hash(head.hash)).await?;
+        let keys = contracts.keys(provider, &ids, block).await?;
         let read = positions::describe(chain, &contracts, &keys, head).await?;
         let (mut total, mut all_priced, mut empty) = (Usd::ZERO, true, 0);
         let mut rows = Vec::new();
@@ -139,7 +156,6 @@ impl ReadTool for ListPositions {
             }
             rows.push(read.row(state)?);
         }
-        let reached = params.offset.saturating_add(params.limit);
         let what = if rows.len() == 1 { "position" } else { "positions" };
         let mut explanation = format!("{} {what} on {}, worth {}", rows.len(), chain.network().name, dollars(total));
         explanation.push_str(if all_priced { "." } else { ", plus positions without a price." });
@@ -148,8 +164,9 @@ impl ReadTool for ListPositions {
             chain: chain.network().name.clone(),
             block_number: head.number,
             agreed_by_endpoints: chain.client.has_several_endpoints(),
-            position_count: count,
-            next_offset: (reached < count).then_some(reached),
+            position_count: listed.saturating_add(unread),
+            unread_count: unread,
+            next_offset: (reached < listed).then_some(reached),
             empty_count: empty,
             total_usd: total.to_string(),
             all_priced,

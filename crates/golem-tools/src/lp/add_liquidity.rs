@@ -1,5 +1,8 @@
 //! `add_liquidity`: opens a liquidity position.
 
+use std::fmt;
+
+use alloy::primitives::{Address, B256};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,6 +19,10 @@ use bardo_base::model::{
 };
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::Proposal;
+use golem_chain::token::{TokenId, TokenInfo};
+use golem_protocols::uniswap::discovery::keys_of;
+use golem_protocols::uniswap::positions::PositionPool;
+use golem_protocols::uniswap::v4::liquidity_fault;
 
 /// Definition of the `add_liquidity` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<AddLiquidity>();
@@ -34,8 +41,15 @@ pub struct Params {
     /// Most of the second token, in whole tokens, or "max". Without it, as much as the other amount needs.
     #[serde(default)]
     amount_b: Option<String>,
-    /// Fee of the pool in hundredths of a basis point: 100, 500, 3000 or 10000.
-    fee_tier: u32,
+    /// Fee of the pool in hundredths of a basis point: 100, 500, 3000 or 10000. Needed unless `pool_id` names the pool.
+    #[serde(default)]
+    fee_tier: Option<u32>,
+    /// Uniswap version of the pool: "v3", or "v4" for the pool of this fee without a hook. Of V3 if absent.
+    #[serde(default)]
+    version: Option<String>,
+    /// Id of a V4 pool, as 64 hexadecimal digits with 0x before them, instead of fee and version.
+    #[serde(default)]
+    pool_id: Option<String>,
     /// Lower price of one whole first token in whole second tokens.
     #[serde(default)]
     price_lower: Option<String>,
@@ -59,16 +73,71 @@ pub struct Params {
     slippage_bps: Option<u32>,
 }
 
+/// Pool as a call names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NamedPool {
+    /// V3 pool of a fee.
+    V3(u32),
+    /// V4 pool of a fee without a hook.
+    V4Fee(u32),
+    /// V4 pool of an id.
+    V4(B256),
+}
+
+impl NamedPool {
+    /// Reads the parameters.
+    ///
+    /// # Errors
+    /// `VALIDATION_FAILED` unless they name one pool.
+    fn of(version: Option<&str>, fee: Option<u32>, id: Option<&str>) -> Result<Self, ToolError> {
+        let version = version.map(|version| version.trim().to_ascii_lowercase());
+        let is_v4 = match version.as_deref() {
+            None => None,
+            Some("v3") => Some(false),
+            Some("v4") => Some(true),
+            Some(_) => return Err(invalid("version", &"use \"v3\" or \"v4\"")),
+        };
+        match (is_v4, fee, id) {
+            (None | Some(true), None, Some(id)) => {
+                let what = "use the id of a V4 pool: 64 hexadecimal digits with 0x before them";
+                id.trim().parse().map(Self::V4).map_err(|_| invalid("pool_id", &what))
+            }
+            (Some(true), Some(fee), None) => Ok(Self::V4Fee(fee)),
+            (None | Some(false), Some(fee), None) => Ok(Self::V3(fee)),
+            _ => Err(invalid("fee_tier", &"name the pool by fee_tier, with version for V4, or by pool_id alone")),
+        }
+    }
+}
+
+impl fmt::Display for NamedPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::V3(fee) => write!(f, "V3 pool with a fee of {fee}"),
+            Self::V4Fee(fee) => write!(f, "V4 pool with a fee of {fee} and without a hook"),
+            Self::V4(id) => write!(f, "V4 pool {id} with a position"),
+        }
+    }
+}
+
+/// Currency of a V4 pool: the zero address is the native token.
+fn currency(token: &TokenInfo) -> Address {
+    match token.id {
+        TokenId::Native => Address::ZERO,
+        TokenId::Erc20(address) => address,
+    }
+}
+
 /// Implementation of `add_liquidity`; see [`TOOL_DEF`].
 pub struct AddLiquidity;
 
 impl WriteTool for AddLiquidity {
     const META: ToolMeta = ToolMeta {
         name: "add_liquidity",
-        description: "Opens a Uniswap V3 liquidity position for the wallet in an existing pool. The range is rounded outward \
-                      to the pool's ticks. Both tokens need a price feed, and the pool's price must agree with the feeds. \
-                      The position manager is allowed exactly what is deposited, and the allowance is revoked. Pools hold \
-                      wrapped ETH.",
+        description: "Opens a Uniswap V3 or V4 liquidity position for the wallet in an existing pool. The range is rounded \
+                      outward to the pool's ticks. Both tokens need a price feed, and the pool's price must agree with the \
+                      feeds. The position manager is allowed exactly what is deposited, and the allowance is revoked. V3 \
+                      pools hold wrapped ETH; V4 pools hold it wrapped or native, as two different pools. Pools whose hook \
+                      takes part in changes of liquidity are refused.",
         category: Category::Lp,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer3,
@@ -116,7 +185,11 @@ impl WriteTool for AddLiquidity {
         let prices = [params.price_lower, params.price_upper];
         let wish = RangeWish::of(prices, [params.tick_lower, params.tick_upper], params.width_pct)?;
         let (token_a, token_b) = futures::try_join!(chain.token(&params.token_a), chain.token(&params.token_b))?;
-        let (a, b) = (deposits::contract(&token_a, "token_a")?, deposits::contract(&token_b, "token_b")?);
+        let named = NamedPool::of(params.version.as_deref(), params.fee_tier, params.pool_id.as_deref())?;
+        let (a, b) = match named {
+            NamedPool::V3(_) => (deposits::contract(&token_a, "token_a")?, deposits::contract(&token_b, "token_b")?),
+            NamedPool::V4Fee(_) | NamedPool::V4(_) => (currency(&token_a), currency(&token_b)),
+        };
         if a == b {
             return Err(invalid("token_b", &"name another token than the first"));
         }
@@ -133,18 +206,38 @@ impl WriteTool for AddLiquidity {
         let contracts = positions::contracts(chain)?;
         let provider = chain.client.agreed();
         let pair = [tokens[0].1, tokens[1].1];
-        let read = async |block| Ok(contracts.pool_state(provider, pair, params.fee_tier, block).await?);
+        let read = async |block| {
+            let key = match named {
+                NamedPool::V3(fee) => return Ok(contracts.pool_state(provider, pair, fee, block).await?),
+                NamedPool::V4Fee(fee) => keys_of(pair[0], pair[1]).find(|key| key.fee.to::<u32>() == fee),
+                NamedPool::V4(id) => contracts.pool_key(provider, id, block).await?,
+            };
+            let key = key.filter(|key| [key.currency0, key.currency1] == pair);
+            let Some(key) = key else { return Ok(None) };
+            Ok(contracts.keyed_pool_state(provider, key, block).await?)
+        };
         let (head, pool) = positions::with_head(chain, read).await?;
         let pool = pool.ok_or_else(|| {
             let what = format_args!(
-                "there is no V3 pool of {} and {} with a fee of {} that has a price; get_pool_info lists the pools",
-                tokens[0].0.symbol, tokens[1].0.symbol, params.fee_tier
+                "there is no {named} of {} and {} that has a price; get_pool_info lists the pools",
+                tokens[0].0.symbol, tokens[1].0.symbol
             );
             ToolError::new(ErrorCode::PoolNotFound, what)
         })?;
+        if let PositionPool::Keyed(key) = pool.pool
+            && let Some(what) = liquidity_fault(&key)
+        {
+            return Err(invalid("pool_id", &format_args!("nothing is deposited in this pool: {what}")));
+        }
         let range = wish.ticks(&pool, [tokens[0].0.decimals, tokens[1].0.decimals], a_is_first)?;
-        let target =
-            Target { id: None, fee: params.fee_tier, range, sqrt_price_x96: pool.sqrt_price_x96, head_time: head.time };
+        let target = Target {
+            id: None,
+            pool: pool.pool,
+            fee: pool.fee,
+            range,
+            sqrt_price_x96: pool.sqrt_price_x96,
+            head_time: head.time,
+        };
         deposits::prepare(context, chain, target, tokens, Source::Wallet(wished, names), slippage).await
     }
 

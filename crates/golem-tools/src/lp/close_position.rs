@@ -21,7 +21,7 @@ pub static TOOL_DEF: ToolDef = ToolDef::write::<ClosePosition>();
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Number of the position's token, such as "42".
+    /// Number of the position's token, such as "42" of V3 or "v4:42".
     position_id: String,
     /// Chain name, alias or decimal id.
     chain: String,
@@ -36,11 +36,11 @@ pub struct ClosePosition;
 impl WriteTool for ClosePosition {
     const META: ToolMeta = ToolMeta {
         name: "close_position",
-        description: "Closes one of the wallet's Uniswap V3 liquidity positions in one transaction: withdraws all of its \
+        description: "Closes one of the wallet's Uniswap V3 or V4 liquidity positions in one transaction: withdraws all of its \
                       liquidity, collects its fees and burns its token. The least amounts follow from the slippage as a \
-                      bound on the pool's price; both tokens go to the wallet, and wrapped ETH stays wrapped. It reverts if \
-                      anybody adds liquidity to the position just before; remove_liquidity with a share of 100 takes \
-                      everything out in that case, too.",
+                      bound on the pool's price; both tokens go to the wallet, and wrapped ETH stays wrapped. Of V3 it \
+                      reverts if anybody adds liquidity to the position just before; remove_liquidity with a share of 100 \
+                      takes everything out in that case, too.",
         category: Category::Lp,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer2,

@@ -20,7 +20,7 @@ pub static TOOL_DEF: ToolDef = ToolDef::write::<CollectFees>();
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Number of the position's token, such as "42".
+    /// Number of the position's token, such as "42" of V3 or "v4:42".
     position_id: String,
     /// Chain name, alias or decimal id.
     chain: String,
@@ -32,7 +32,7 @@ pub struct CollectFees;
 impl WriteTool for CollectFees {
     const META: ToolMeta = ToolMeta {
         name: "collect_fees",
-        description: "Pays out the fees of one of the wallet's Uniswap V3 liquidity positions, and what was withdrawn from it \
+        description: "Pays out the fees of one of the wallet's Uniswap V3 or V4 liquidity positions, and what was withdrawn from it \
                       before. The position stays as it is; both tokens go to the wallet, and wrapped ETH stays wrapped.",
         category: Category::Lp,
         capability: CapabilityTier::Write,

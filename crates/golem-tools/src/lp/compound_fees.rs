@@ -23,7 +23,7 @@ pub static TOOL_DEF: ToolDef = ToolDef::write::<CompoundFees>();
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Number of the position's token, such as "42".
+    /// Number of the position's token, such as "42" of V3 or "v4:42".
     position_id: String,
     /// Chain name, alias or decimal id.
     chain: String,
@@ -38,7 +38,7 @@ pub struct CompoundFees;
 impl WriteTool for CompoundFees {
     const META: ToolMeta = ToolMeta {
         name: "compound_fees",
-        description: "Collects the fees of one of the wallet's Uniswap V3 liquidity positions and adds as much of them to it \
+        description: "Collects the fees of one of the wallet's Uniswap V3 or V4 liquidity positions and adds as much of them to it \
                       as its range takes at the pool's price, in one transaction; the rest goes to the wallet. Nothing else \
                       leaves the wallet. The conditions of increase_liquidity apply.",
         category: Category::Lp,

@@ -1,16 +1,21 @@
 //! Shared parts of `add_liquidity`, `increase_liquidity` and `compound_fees`.
 
-use alloy::primitives::{Address, U256};
-use alloy::sol_types::SolEvent as _;
+use alloy::primitives::aliases::{U48, U160};
+use alloy::primitives::{Address, B256, U256};
+use alloy::sol_types::{SolCall as _, SolEvent as _};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::exits::narrow;
 use crate::allowances;
 use crate::data::get_position::not_found;
 use crate::engine::{CallContext, ConnectedChain, ToolReply};
 use crate::positions::{self, impossible};
 use crate::shared::{PlanReceipt, explorer_url, insufficient, invalid, per_whole};
+use bardo_abi::erc20::Erc20;
+use bardo_abi::permit2::Permit2;
 use bardo_abi::uniswap_v3::NonfungiblePositionManager as Manager;
+use bardo_abi::uniswap_v4::{PoolManager, PositionManager as KeyedManager};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::TxState;
 use bardo_base::text::SafeText;
@@ -19,11 +24,14 @@ use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::{
     AllowanceBound, AllowanceKind, Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent,
 };
+use golem_chain::network::KnownContract;
 use golem_chain::token::{TokenId, TokenInfo};
-use golem_protocols::uniswap::positions::{PositionId, PositionState};
+use golem_protocols::uniswap::positions::{PositionChange, PositionId, PositionPool, PositionState};
 use golem_protocols::uniswap::v3::manager::{Deposit, PositionPlan};
 use golem_protocols::uniswap::v3::math::MathError;
-use golem_protocols::uniswap::v3::position::{TickRange, price_of};
+use golem_protocols::uniswap::v3::position::{TickRange, price_of, sqrt_prices_around};
+use golem_protocols::uniswap::v4::liquidity_fault;
+use golem_protocols::uniswap::v4::manager::{KeyedChange, KeyedDeposit, KeyedPlan};
 
 /// Checks of the tools.
 pub(super) use crate::shared::CHECKS;
@@ -42,17 +50,17 @@ pub struct Output {
     tx_hash: Option<String>,
     /// Number of its block; absent before inclusion.
     block_number: Option<u64>,
-    /// Identity of the position: the number of its token; absent before a new one exists.
+    /// Identity of the position: the number of its token, of V4 with `v4:` before it; absent before a new one exists.
     position_id: Option<String>,
     /// Symbol of the pool's first token, as listed; otherwise its address.
     token0: String,
     /// Symbol of the pool's second token, as listed; otherwise its address.
     token1: String,
     /// Amount of token0 deposited, in whole tokens, by the receipt; the simulated amount, or of fees the maximum, before
-    /// inclusion.
+    /// inclusion. An addition in V4 pays out what the position was owed as well, and its events do not tell the amounts
+    /// apart: what the wallet gave counts, and of compounded fees the maximum.
     amount0: String,
-    /// Amount of token1 deposited, in whole tokens, by the receipt; the simulated amount, or of fees the maximum, before
-    /// inclusion.
+    /// Amount of token1 deposited, like `amount0`.
     amount1: String,
     /// Liquidity that was added, in the pool's units; absent before inclusion.
     liquidity_added: Option<String>,
@@ -78,6 +86,10 @@ pub struct DepositPlan {
     range: TickRange,
     /// True if the tokens are the position's fees.
     compounds: bool,
+    /// Contract that holds the pool's tokens.
+    holder: Address,
+    /// True for a pool of V4.
+    is_keyed: bool,
     tokens: [TokenInfo; 2],
     symbols: [String; 2],
     prices: [String; 3],
@@ -103,6 +115,8 @@ impl DepositPlan {
 pub(super) struct Target {
     /// Position that is added to; `None` for a new one.
     pub(super) id: Option<PositionId>,
+    /// Pool of the position.
+    pub(super) pool: PositionPool,
     /// Fee of the pool in hundredths of a basis point.
     pub(super) fee: u32,
     /// Range of the position.
@@ -131,7 +145,7 @@ pub(super) fn refuse_paper(context: &CallContext) -> Result<(), ToolError> {
     context.world.paper().map_or(Ok(()), |_| Err(ToolError::new(ErrorCode::ValidationFailed, what)))
 }
 
-/// Contract of a token of a pool.
+/// Contract of a token of a V3 pool.
 ///
 /// # Errors
 /// `VALIDATION_FAILED` for the native token.
@@ -139,8 +153,10 @@ pub(super) fn contract(token: &TokenInfo, parameter: &str) -> Result<Address, To
     match token.id {
         TokenId::Erc20(address) => Ok(address),
         TokenId::Native => {
-            let what =
-                format_args!("V3 pools hold the wrapped token: use W{0}, and wrap_native to get it", token.symbol);
+            let what = format_args!(
+                "V3 pools hold the wrapped token: use W{0}, and wrap_native to get it, or V4",
+                token.symbol
+            );
             Err(invalid(parameter, &what))
         }
     }
@@ -149,6 +165,7 @@ pub(super) fn contract(token: &TokenInfo, parameter: &str) -> Result<Address, To
 /// Balance and allowance of one token of a deposit.
 struct TokenState {
     token: TokenInfo,
+    /// Contract of the token; the zero address for the native one, which needs no allowance.
     contract: Address,
     allowed: U256,
     /// Balance, and what signed orders may still take of it.
@@ -159,56 +176,106 @@ async fn token_state(
     context: &CallContext,
     chain: &ConnectedChain,
     (token, contract): (&TokenInfo, Address),
-    (account, manager): (Address, Address),
+    (account, spender): (Address, Address),
 ) -> Result<TokenState, ToolError> {
-    let (now, _) = allowances::read(chain, contract, account, manager, &[]).await?;
+    if token.id == TokenId::Native {
+        let held = [chain.native_balance(account).await?, U256::ZERO];
+        return Ok(TokenState { token: token.clone(), contract, allowed: U256::MAX, held });
+    }
+    let (now, _) = allowances::read(chain, contract, account, spender, &[]).await?;
     let promised = context.world.promised(chain.network().chain_id, account, contract)?;
     Ok(TokenState { token: token.clone(), contract, allowed: now.of_token, held: [now.balance, promised] })
 }
 
-/// Amounts of token0 and token1 that a call offers, in raw units: both, or one, of which the other follows by the range and
-/// the price. `parameters` are the names of the amounts in the order of the tokens.
-fn offered(
-    wished: [Option<&str>; 2],
+/// Amounts of token0 and token1 that a call names, in raw units. `parameters` are the names of the amounts in the order of
+/// the tokens.
+fn wished(
+    texts: [Option<&str>; 2],
     parameters: [&'static str; 2],
     states: &[TokenState; 2],
-    target: &Target,
-) -> Result<[U256; 2], ToolError> {
+) -> Result<[Option<U256>; 2], ToolError> {
     let parse = |at: usize| {
-        let (Some(text), Some(state), Some(parameter)) = (wished.get(at), states.get(at), parameters.get(at)) else {
+        let (Some(text), Some(state), Some(parameter)) = (texts.get(at), states.get(at), parameters.get(at)) else {
             return Ok(None);
         };
         let Some(text) = text else { return Ok(None) };
         let [held, promised] = state.held;
         let raw = match text.trim().eq_ignore_ascii_case("max") {
+            true if state.token.id == TokenId::Native => {
+                return Err(invalid(parameter, &"name an amount: gas is paid in this token, too"));
+            }
             true => held.saturating_sub(promised),
             false => TokenAmount::parse(text, state.token.decimals).map_err(|error| invalid(parameter, &error))?.raw(),
         };
         Ok::<_, ToolError>(Some(raw))
     };
+    match [parse(0)?, parse(1)?] {
+        [None, None] => Err(invalid(parameters[0], &"name an amount of one token or of both")),
+        wish => Ok(wish),
+    }
+}
+
+/// Errors of a deposit beside one token alone.
+fn one_sided(parameter: &'static str) -> impl Fn(MathError) -> ToolError {
+    move |error| match error {
+        MathError::PriceOutOfRange => invalid(parameter, &"at the pool's price this range takes only the other token"),
+        other => invalid(parameter, &format_args!("the position cannot hold that much: {other}")),
+    }
+}
+
+/// Amounts that a deposit into a V3 position takes at most, in raw units: both as named, or the other one as it follows by
+/// the range and the price.
+fn offered(wish: [Option<U256>; 2], parameters: [&'static str; 2], target: &Target) -> Result<[U256; 2], ToolError> {
     let (range, price) = (target.range, target.sqrt_price_x96);
     let alone = |error: MathError| invalid(parameters[0], &format_args!("the position cannot hold that much: {error}"));
     let [name0, name1] = parameters;
-    let one_sided = |parameter: &'static str| {
-        move |error: MathError| match error {
-            MathError::PriceOutOfRange => {
-                invalid(parameter, &"at the pool's price this range takes only the other token")
-            }
-            other => invalid(parameter, &format_args!("the position cannot hold that much: {other}")),
-        }
-    };
-    let most = match (parse(0)?, parse(1)?) {
-        (None, None) => return Err(invalid(name0, &"name an amount of one token or of both")),
-        (Some(first), Some(second)) => [first, second],
+    let most = match wish {
+        [None, None] => [U256::ZERO; 2],
+        [Some(first), Some(second)] => [first, second],
         // As much of the other token as the first one's liquidity needs.
-        (Some(first), None) => [first, range.beside_first(price, first).map_err(one_sided(name0))?],
-        (None, Some(second)) => [range.beside_second(price, second).map_err(one_sided(name1))?, second],
+        [Some(first), None] => [first, range.beside_first(price, first).map_err(one_sided(name0))?],
+        [None, Some(second)] => [range.beside_second(price, second).map_err(one_sided(name1))?, second],
     };
     let (liquidity, taken) = range.deposit(price, most).map_err(alone)?;
     if liquidity == 0 {
         return Err(invalid(parameters[0], &"too little for this range at the pool's price"));
     }
     Ok(taken)
+}
+
+/// Liquidity of a deposit into a V4 position, and what it takes at most while the price is within the slippage: no more than
+/// the named amounts. The lower the price, the more of token0 is taken, and the higher, the more of token1.
+fn offered_for_liquidity(
+    wish: [Option<U256>; 2],
+    parameters: [&'static str; 2],
+    target: &Target,
+    slippage: BasisPoints,
+) -> Result<KeyedDeposit, ToolError> {
+    let (range, price) = (target.range, target.sqrt_price_x96);
+    let [low, high] = sqrt_prices_around(price, slippage);
+    let [name0, name1] = parameters;
+    let alone = |error: MathError| invalid(name0, &format_args!("the position cannot hold that much: {error}"));
+    let liquidity = match wish {
+        [None, None] => 0,
+        [Some(first), Some(second)] => {
+            let at = |price| range.liquidity_for(price, [first, second]).map_err(alone);
+            at(low)?.min(at(high)?)
+        }
+        [Some(first), None] => {
+            range.liquidity_for_first(price, first).map_err(one_sided(name0))?;
+            range.liquidity_for_first(low, first).map_err(one_sided(name0))?
+        }
+        [None, Some(second)] => {
+            range.liquidity_for_second(price, second).map_err(one_sided(name1))?;
+            range.liquidity_for_second(high, second).map_err(one_sided(name1))?
+        }
+    };
+    if liquidity == 0 {
+        return Err(invalid(name0, &"too little for this range within the slippage of the pool's price"));
+    }
+    let at = |price| range.amounts(price, liquidity, true).map_err(alone);
+    let ([most0, _], [_, most1]) = (at(low)?, at(high)?);
+    Ok(KeyedDeposit { liquidity, most: narrow([most0, most1])? })
 }
 
 /// Prepares a deposit into a position of the wallet, from the source that `from` names by the position's state.
@@ -232,9 +299,15 @@ pub(super) async fn into_position<'a>(
         return Err(invalid("position_id", &format_args!("position {id} belongs to {}", state.owner)));
     }
     let key = state.key;
+    if let PositionPool::Keyed(pool) = key.pool
+        && let Some(what) = liquidity_fault(&pool)
+    {
+        return Err(invalid("position_id", &format_args!("nothing is added to this pool: {what}")));
+    }
     let token = |address| Ok::<_, ToolError>((read.token(address)?.clone(), address));
     let target = Target {
         id: Some(id),
+        pool: key.pool,
         fee: key.fee,
         range: key.range,
         sqrt_price_x96: state.sqrt_price_x96,
@@ -256,23 +329,41 @@ pub(super) async fn prepare(
     slippage: BasisPoints,
 ) -> Result<(Proposal, DepositPlan), ToolError> {
     let account = context.world.account(None)?;
-    let manager = positions::contracts(chain)?.manager;
+    let contracts = positions::contracts(chain)?;
+    let no_v4 = || {
+        let what = format_args!("the address book of {} has no contracts of V4", chain.network());
+        ToolError::new(ErrorCode::ChainUnsupported, what)
+    };
+    let (manager, spender) = match target.pool {
+        PositionPool::Contract(_) => (contracts.manager, contracts.manager),
+        // The manager of V4 takes tokens through Permit2.
+        PositionPool::Keyed(_) => (contracts.v4.ok_or_else(no_v4)?.manager, chain.contract(KnownContract::Permit2)?),
+    };
+    let holder = contracts.holder(&target.pool).ok_or_else(no_v4)?;
     let [first, second] = &tokens;
     let state = |one: &(TokenInfo, Address)| {
         let one = one.clone();
-        async move { token_state(context, chain, (&one.0, one.1), (account, manager)).await }
+        async move { token_state(context, chain, (&one.0, one.1), (account, spender)).await }
     };
     let (first, second) = futures::try_join!(state(first), state(second))?;
     let states = [first, second];
-    let (most, compounds) = match source {
-        Source::Wallet(wished, parameters) => (offered(wished, parameters, &states, &target)?, false),
-        Source::Fees(owed) => {
-            let (liquidity, taken) = target.range.deposit(target.sqrt_price_x96, owed).map_err(impossible)?;
-            if liquidity == 0 {
-                let what = "the fees owed add no liquidity at the pool's price; collect_fees collects them";
-                return Err(invalid("position_id", &what));
-            }
-            (taken, true)
+    let (wish, parameters, compounds) = match source {
+        Source::Wallet(texts, parameters) => (wished(texts, parameters, &states)?, parameters, false),
+        Source::Fees(owed) => (owed.map(Some), ["position_id", "position_id"], true),
+    };
+    let deadline = chain.deadline_time(&*context.world.clock, target.head_time).saturating_add(EXPIRES_IN);
+    let (plan, most) = match target.pool {
+        PositionPool::Contract(_) => in_v3(&target, (wish, parameters, compounds), &states, slippage, deadline)?,
+        PositionPool::Keyed(key) => {
+            let deposit = offered_for_liquidity(wish, parameters, &target, slippage)?;
+            let change = match target.id.map(PositionId::token) {
+                Some(token_id) if compounds => KeyedChange::Compound { token_id, deposit },
+                Some(token_id) => KeyedChange::Increase { token_id, deposit },
+                None => KeyedChange::Mint { key, range: target.range, deposit },
+            };
+            let currencies = [key.currency0, key.currency1];
+            let plan = KeyedPlan { currencies, change, deadline: U256::from(deadline) };
+            (PositionChange::V4(plan), deposit.most.map(U256::from))
         }
     };
     for (state, needed) in states.iter().zip(most).filter(|_| !compounds) {
@@ -281,36 +372,21 @@ pub(super) async fn prepare(
             return Err(insufficient(&state.token, [needed, held, promised])?);
         }
     }
-    let least = target.range.least_deposit(target.sqrt_price_x96, most, slippage).map_err(impossible)?;
-    let deadline = chain.deadline_time(&*context.world.clock, target.head_time).saturating_add(EXPIRES_IN);
-    let deposit = Deposit { most, least, deadline: U256::from(deadline) };
-    let [token0, token1] = [states[0].contract, states[1].contract];
-    let plan = match target.id {
-        Some(id) if compounds => PositionPlan::Compound { token_id: id.token(), deposit },
-        Some(id) => PositionPlan::Increase { token_id: id.token(), deposit },
-        None => PositionPlan::Mint { token0, token1, fee: target.fee, range: target.range, deposit },
-    };
-    let (mut legs, mut clean_up, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
-    for (state, most) in states.iter().zip(most).filter(|(state, most)| state.allowed < *most) {
-        let contract = state.contract;
-        let is_set = !state.allowed.is_zero();
-        if is_set && allowances::needs_zero_first(chain, contract, account, manager, most).await? {
-            legs.push(allowances::approve(LegPurpose::Approve, contract, manager, U256::ZERO));
-        }
-        legs.push(allowances::approve(LegPurpose::Approve, contract, manager, most));
-        clean_up.push(allowances::approve(LegPurpose::CleanUp, contract, manager, U256::ZERO));
-        let (token, kind) = (state.token.clone(), AllowanceKind::Erc20);
-        bounds.push(AllowanceBound { token, spender: manager, kind, at_most: U256::ZERO });
-    }
-    legs.push(PlanLeg {
+    let main = PlanLeg {
         purpose: LegPurpose::Main,
         to: manager,
-        value: U256::ZERO,
+        value: plan.value(),
         data: plan.calldata(account),
         gas_limit: DEPOSIT_GAS,
         slots: Vec::new(),
-    });
-    legs.extend(clean_up);
+    };
+    let is_keyed = target.pool.id().contract().is_none();
+    let (legs, bounds) = match is_keyed {
+        false => allowed_directly(chain, &states, most, (account, manager), main).await?,
+        // The fees pay for all of it.
+        true if compounds => (vec![main], Vec::new()),
+        true => allowed_through_permit2(chain, &states, most, (account, spender, deadline), main).await?,
+    };
     let [low, high] = target.range.sqrt_prices().map_err(impossible)?;
     let [of0, of1] = [&states[0].token, &states[1].token];
     let price = |sqrt: U256| per_whole(price_of(sqrt), of0, of1).ok_or_else(|| impossible(MathError::PriceOutOfRange));
@@ -322,6 +398,8 @@ pub(super) async fn prepare(
         id: target.id,
         range: target.range,
         compounds,
+        holder,
+        is_keyed,
         symbols: [symbol(&states[0]), symbol(&states[1])],
         prices: [price(low)?, price(high)?, price(target.sqrt_price_x96)?],
         tokens: [of0.clone(), of1.clone()],
@@ -343,8 +421,8 @@ pub(super) async fn prepare(
         intent: ProposalIntent::Liquidity,
         legs,
         outflows: vec![outflow(of0, most[0]), outflow(of1, most[1])],
-        // What the fees leave, however little.
-        inflows: states.iter().filter(|_| compounds).map(rest).collect(),
+        // What the fees leave, however little. An addition in V4 collects them, too.
+        inflows: states.iter().filter(|_| compounds || is_keyed && target.id.is_some()).map(rest).collect(),
         allowances: bounds,
         trade: None,
         recipients: vec![account],
@@ -355,14 +433,181 @@ pub(super) async fn prepare(
     Ok((proposal, kept))
 }
 
-/// Event of the deposit in the included main transaction; `None` before inclusion.
-fn added(plan: &DepositPlan, committed: &CommitOutcome) -> Option<Manager::IncreaseLiquidity> {
+/// Deposit into a V3 position, and what it takes at most.
+fn in_v3(
+    target: &Target,
+    (wish, parameters, compounds): ([Option<U256>; 2], [&'static str; 2], bool),
+    states: &[TokenState; 2],
+    slippage: BasisPoints,
+    deadline: u64,
+) -> Result<(PositionChange, [U256; 2]), ToolError> {
+    let most = if compounds {
+        let owed = wish.map(Option::unwrap_or_default);
+        let (liquidity, taken) = target.range.deposit(target.sqrt_price_x96, owed).map_err(impossible)?;
+        if liquidity == 0 {
+            let what = "the fees owed add no liquidity at the pool's price; collect_fees collects them";
+            return Err(invalid("position_id", &what));
+        }
+        taken
+    } else {
+        offered(wish, parameters, target)?
+    };
+    let least = target.range.least_deposit(target.sqrt_price_x96, most, slippage).map_err(impossible)?;
+    let deposit = Deposit { most, least, deadline: U256::from(deadline) };
+    let [token0, token1] = [states[0].contract, states[1].contract];
+    let plan = match target.id.map(PositionId::token) {
+        Some(token_id) if compounds => PositionPlan::Compound { token_id, deposit },
+        Some(token_id) => PositionPlan::Increase { token_id, deposit },
+        None => PositionPlan::Mint { token0, token1, fee: target.fee, range: target.range, deposit },
+    };
+    Ok((PositionChange::V3(plan), most))
+}
+
+/// The main call between the allowances for its manager that are missing, each exact, and their end.
+async fn allowed_directly(
+    chain: &ConnectedChain,
+    states: &[TokenState; 2],
+    most: [U256; 2],
+    (account, manager): (Address, Address),
+    main: PlanLeg,
+) -> Result<(Vec<PlanLeg>, Vec<AllowanceBound>), ToolError> {
+    let (mut legs, mut clean_up, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
+    for (state, most) in states.iter().zip(most).filter(|(state, most)| state.allowed < *most) {
+        allow(chain, state, most, (account, manager), (&mut legs, &mut clean_up, &mut bounds)).await?;
+    }
+    legs.push(main);
+    legs.extend(clean_up);
+    Ok((legs, bounds))
+}
+
+/// Adds the allowance of a token for a spender, what must come before it, its end, and its bound.
+async fn allow(
+    chain: &ConnectedChain,
+    state: &TokenState,
+    most: U256,
+    (account, spender): (Address, Address),
+    (legs, clean_up, bounds): (&mut Vec<PlanLeg>, &mut Vec<PlanLeg>, &mut Vec<AllowanceBound>),
+) -> Result<(), ToolError> {
+    let contract = state.contract;
+    let is_set = !state.allowed.is_zero();
+    if is_set && allowances::needs_zero_first(chain, contract, account, spender, most).await? {
+        legs.push(allowances::approve(LegPurpose::Approve, contract, spender, U256::ZERO));
+    }
+    legs.push(allowances::approve(LegPurpose::Approve, contract, spender, most));
+    clean_up.push(allowances::approve(LegPurpose::CleanUp, contract, spender, U256::ZERO));
+    let (token, kind) = (state.token.clone(), AllowanceKind::Erc20);
+    bounds.push(AllowanceBound { token, spender, kind, at_most: U256::ZERO });
+    Ok(())
+}
+
+/// The main call between the allowances through Permit2 for its manager, each exact and until its deadline, and their end.
+///
+/// # Errors
+/// `VALIDATION_FAILED` for a token whose allowance for Permit2 signed orders need.
+async fn allowed_through_permit2(
+    chain: &ConnectedChain,
+    states: &[TokenState; 2],
+    most: [U256; 2],
+    (account, permit2, deadline): (Address, Address, u64),
+    main: PlanLeg,
+) -> Result<(Vec<PlanLeg>, Vec<AllowanceBound>), ToolError> {
+    let (mut legs, mut clean_up, mut bounds, mut ended) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let manager = main.to;
+    let is_given = |(state, most): &(&TokenState, U256)| state.token.id != TokenId::Native && !most.is_zero();
+    for (state, most) in states.iter().zip(most).filter(is_given) {
+        let [_, promised] = state.held;
+        if state.allowed < promised.saturating_add(most) {
+            if !promised.is_zero() {
+                let what = format_args!(
+                    "open orders may take {0} through the allowance that this deposit would change; deposit once they \
+                     have ended",
+                    state.token.symbol
+                );
+                return Err(ToolError::new(ErrorCode::ValidationFailed, what));
+            }
+            allow(chain, state, most, (account, permit2), (&mut legs, &mut clean_up, &mut bounds)).await?;
+        }
+        let call = Permit2::approveCall {
+            token: state.contract,
+            spender: manager,
+            amount: U160::saturating_from(most),
+            expiration: U48::saturating_from(deadline),
+        };
+        legs.push(permit2_leg(LegPurpose::Approve, permit2, call.abi_encode()));
+        ended.push(Permit2::TokenSpenderPair { token: state.contract, spender: manager });
+        let (token, kind) = (state.token.clone(), AllowanceKind::Permit2 { expires_at: deadline });
+        bounds.push(AllowanceBound { token, spender: manager, kind, at_most: U256::ZERO });
+    }
+    legs.push(main);
+    if !ended.is_empty() {
+        let call = Permit2::lockdownCall { approvals: ended };
+        legs.push(permit2_leg(LegPurpose::CleanUp, permit2, call.abi_encode()));
+    }
+    legs.extend(clean_up);
+    Ok((legs, bounds))
+}
+
+fn permit2_leg(purpose: LegPurpose, permit2: Address, data: Vec<u8>) -> PlanLeg {
+    let gas_limit = allowances::APPROVAL_GAS;
+    PlanLeg { purpose, to: permit2, value: U256::ZERO, data: data.into(), gas_limit, slots: Vec::new() }
+}
+
+/// Deposit as its events tell it.
+struct Added {
+    id: PositionId,
+    liquidity: String,
+    /// Amounts of token0 and token1; `None` if the events do not tell them.
+    amounts: Option<[U256; 2]>,
+}
+
+/// Events of the deposit in the included main transaction; `None` before inclusion.
+fn added(plan: &DepositPlan, committed: &CommitOutcome) -> Option<Added> {
     let main = committed.legs.iter().find(|leg| leg.purpose == LegPurpose::Main && leg.state == TxState::Confirmed)?;
-    let manager = committed.payload.proposal().legs.iter().find(|leg| leg.purpose == LegPurpose::Main)?.to;
+    let proposal = committed.payload.proposal();
+    let manager = proposal.legs.iter().find(|leg| leg.purpose == LegPurpose::Main)?.to;
     let mut own = main.logs.iter().filter(|log| log.address == manager);
-    own.find_map(|log| {
-        let event = Manager::IncreaseLiquidity::decode_log(log).ok()?.data;
-        plan.id.is_none_or(|id| id.token() == event.tokenId).then_some(event)
+    if !plan.is_keyed {
+        return own.find_map(|log| {
+            let event = Manager::IncreaseLiquidity::decode_log(log).ok()?.data;
+            plan.id.is_none_or(|id| id.token() == event.tokenId).then(|| Added {
+                id: PositionId::V3(event.tokenId),
+                liquidity: event.liquidity.to_string(),
+                amounts: Some([event.amount0, event.amount1]),
+            })
+        });
+    }
+    let account = proposal.account;
+    let token_id = match plan.id {
+        Some(id) => id.token(),
+        None => {
+            let made = own.filter_map(|log| KeyedManager::Transfer::decode_log(log).ok());
+            made.into_iter().find(|event| (event.from, event.to) == (Address::ZERO, account))?.id
+        }
+    };
+    let changes = main.logs.iter().filter(|log| log.address == plan.holder);
+    let mut changes = changes.filter_map(|log| PoolManager::ModifyLiquidity::decode_log(log).ok());
+    let change = changes.find(|event| event.sender == manager && event.salt == B256::from(token_id))?;
+    let given = |token: TokenId| match token {
+        TokenId::Erc20(token) => {
+            let logs = main.logs.iter().filter(|log| log.address == token);
+            let transfers = logs.filter_map(|log| Erc20::Transfer::decode_log(log).ok());
+            let mut given =
+                transfers.filter(|one| (one.from, one.to) == (account, plan.holder)).map(|one| one.data.value);
+            given.try_fold(U256::ZERO, U256::checked_add)
+        }
+        // No event tells of the native token: the balance on the chain counts, without gas.
+        TokenId::Native => {
+            let moves = &committed.truth.as_ref()?.moves;
+            let moved = moves.iter().find(|moved| moved.token == TokenId::Native);
+            Some(moved.map_or(U256::ZERO, |moved| moved.before.saturating_sub(moved.after)))
+        }
+    };
+    let [first, second] = &plan.tokens;
+    let amounts = given(first.id).zip(given(second.id)).filter(|_| !plan.compounds);
+    Some(Added {
+        id: PositionId::V4(token_id),
+        liquidity: change.liquidityDelta.to_string(),
+        amounts: amounts.map(|(first, second)| [first, second]),
     })
 }
 
@@ -384,14 +629,14 @@ pub(super) fn output(
     let declared =
         |token: TokenId| flows.iter().find(|flow| flow.token.id == token).map_or(U256::ZERO, |flow| flow.amount);
     let [first, second] = &plan.tokens;
-    let taken = match &event {
-        Some(event) => [event.amount0, event.amount1],
+    let taken = match event.as_ref().and_then(|event| event.amounts) {
+        Some(amounts) => amounts,
         // The wallet's balances do not show what goes from the fees back into the position.
         None if plan.compounds => [declared(first.id), declared(second.id)],
         None => [simulated(first.id), simulated(second.id)],
     };
     let whole = [TokenAmount::new(taken[0], first.decimals)?, TokenAmount::new(taken[1], second.decimals)?];
-    let id = plan.id.or_else(|| event.as_ref().map(|event| PositionId::V3(event.tokenId)));
+    let id = plan.id.or_else(|| event.as_ref().map(|event| event.id));
     let mut explanation = sent.explain(&plan.sentence(&whole));
     if let (None, Some(id)) = (plan.id, id) {
         explanation.push_str(&format!(" It is position {id}."));
@@ -406,7 +651,7 @@ pub(super) fn output(
         token1,
         amount0,
         amount1,
-        liquidity_added: event.map(|event| event.liquidity.to_string()),
+        liquidity_added: event.map(|event| event.liquidity),
         tick_lower: range.lower(),
         tick_upper: range.upper(),
         price_lower,

@@ -18,9 +18,11 @@ use bardo_base::units::{BasisPoints, TokenAmount};
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::{Inflow, LegPurpose, PlanLeg, Proposal, ProposalIntent};
 use golem_chain::token::{TokenId, TokenInfo};
-use golem_protocols::uniswap::positions::{PositionId, PositionState};
+use golem_protocols::uniswap::positions::{ChangeKind, PositionChange, PositionId, PositionPool, PositionState};
 use golem_protocols::uniswap::v3::manager::{PositionPlan, Withdrawal};
+use golem_protocols::uniswap::v3::math::MathError;
 use golem_protocols::uniswap::v3::position::sqrt_prices_around;
+use golem_protocols::uniswap::v4::manager::{KeyedChange, KeyedPlan};
 
 /// Steps of the tools.
 pub(super) const STEPS: &[&str] =
@@ -54,9 +56,10 @@ pub struct Output {
     amount0: String,
     /// Amount of token1 received, in whole tokens, by the receipt; of the last simulation before inclusion.
     amount1: String,
-    /// Part of `amount0` that was collected beside the withdrawn liquidity: fees; absent before inclusion.
+    /// Part of `amount0` that was collected beside the withdrawn liquidity: fees; absent before inclusion, and of a withdrawal
+    /// from V4, whose events do not tell the two apart.
     fees0: Option<String>,
-    /// Part of `amount1` that was collected beside the withdrawn liquidity: fees; absent before inclusion.
+    /// Part of `amount1` that was collected beside the withdrawn liquidity: fees; absent like `fees0`.
     fees1: Option<String>,
     /// Liquidity that the position has left, in the pool's units.
     liquidity_left: String,
@@ -85,7 +88,7 @@ const WHOLE: u32 = 1_000_000;
 /// Values kept from preparation for the result.
 pub struct ExitPlan {
     state: PositionState,
-    plan: PositionPlan,
+    plan: PositionChange,
     tokens: [TokenInfo; 2],
     symbols: [String; 2],
     expected: [TokenAmount; 2],
@@ -94,11 +97,11 @@ pub struct ExitPlan {
 impl ExitPlan {
     fn sentence(&self, [amount0, amount1]: &[TokenAmount; 2]) -> String {
         let id = self.state.key.id;
-        let what = match self.plan {
-            PositionPlan::Collect { .. } => "Collect the fees of",
-            PositionPlan::Remove { .. } => "Withdraw a part of",
-            PositionPlan::Close { .. } => "Close",
-            PositionPlan::Mint { .. } | PositionPlan::Increase { .. } | PositionPlan::Compound { .. } => "Change",
+        let what = match self.plan.kind() {
+            ChangeKind::Collect => "Collect the fees of",
+            ChangeKind::Remove => "Withdraw a part of",
+            ChangeKind::Close => "Close",
+            ChangeKind::Mint | ChangeKind::Increase | ChangeKind::Compound => "Change",
         };
         let [symbol0, symbol1] = &self.symbols;
         format!("{what} position {id} for {amount0} {symbol0} and {amount1} {symbol1}")
@@ -130,21 +133,19 @@ pub(super) async fn prepare(
     }
     let deadline = chain.deadline_time(&*context.world.clock, head.time).saturating_add(EXPIRES_IN);
     let plan = plan(&state, exit, U256::from(deadline))?;
-    let withdrawn = match plan.withdrawal() {
-        Some(part) => state.withdrawn(part.liquidity).map_err(impossible)?,
-        None => [U256::ZERO; 2],
-    };
+    let withdrawn = state.withdrawn(plan.withdrawn(state.liquidity)).map_err(impossible)?;
     let owed = state.owed.map(U256::from);
     let expected = [sum(withdrawn[0], owed[0])?, sum(withdrawn[1], owed[1])?];
     if expected == [U256::ZERO; 2] && !matches!(exit, Exit::Whole(_)) {
         return Err(invalid("position_id", &format_args!("position {id} has nothing to withdraw now")));
     }
-    let least = match (plan.withdrawal(), plan) {
-        (Some(part), _) => part.least,
+    let least = match (plan.least(), plan.kind()) {
+        (Some(least), _) => least,
         // A collection pays at least what is owed now.
-        (None, PositionPlan::Collect { .. }) => owed,
+        (None, ChangeKind::Collect) => owed,
         (None, _) => [U256::ZERO; 2],
     };
+    let manager = positions::contracts(chain)?.manager_of(id).ok_or_else(|| not_found(chain.network(), id))?;
     let tokens = tokens(&read, &state)?;
     let [first, second] = &tokens;
     let whole = |token: &TokenInfo, raw| TokenAmount::new(raw, token.decimals);
@@ -158,14 +159,7 @@ pub(super) async fn prepare(
         expected: [whole(first, expected[0])?, whole(second, expected[1])?],
         tokens,
     };
-    let gas_limit = match plan {
-        PositionPlan::Collect { .. } => COLLECT_GAS,
-        PositionPlan::Remove { .. }
-        | PositionPlan::Close { .. }
-        | PositionPlan::Mint { .. }
-        | PositionPlan::Increase { .. }
-        | PositionPlan::Compound { .. } => WITHDRAW_GAS,
-    };
+    let gas_limit = if plan.kind() == ChangeKind::Collect { COLLECT_GAS } else { WITHDRAW_GAS };
     let proposal = Proposal {
         chain_id: chain.network().chain_id,
         tool: *context.meta(),
@@ -175,7 +169,7 @@ pub(super) async fn prepare(
         intent: ProposalIntent::Liquidity,
         legs: vec![PlanLeg {
             purpose: LegPurpose::Main,
-            to: positions::contracts(chain)?.manager,
+            to: manager,
             value: U256::ZERO,
             data: plan.calldata(account),
             gas_limit,
@@ -194,16 +188,34 @@ pub(super) async fn prepare(
 }
 
 /// Plan of the calls, with minimums from the amounts at both prices that the slippage allows.
-fn plan(state: &PositionState, exit: Exit, deadline: U256) -> Result<PositionPlan, ToolError> {
+fn plan(state: &PositionState, exit: Exit, deadline: U256) -> Result<PositionChange, ToolError> {
     let token_id = state.key.id.token();
-    let withdrawal = |liquidity: u128, slippage| {
+    let least = |liquidity: u128, slippage| {
         let [low, high] = sqrt_prices_around(state.sqrt_price_x96, slippage);
         let at = |price| state.key.range.amounts(price, liquidity, false).map_err(impossible);
         let ([least0, _], [_, least1]) = (at(high)?, at(low)?);
-        Ok::<_, ToolError>(Withdrawal { liquidity, least: [least0, least1], deadline })
+        Ok::<_, ToolError>([least0, least1])
+    };
+    let withdrawal = |liquidity, slippage| {
+        Ok::<_, ToolError>(Withdrawal { liquidity, least: least(liquidity, slippage)?, deadline })
+    };
+    let keyed = |change| {
+        let currencies = [state.key.token0, state.key.token1];
+        PositionChange::V4(KeyedPlan { currencies, change, deadline })
+    };
+    let is_keyed = match state.key.pool {
+        PositionPool::Contract(_) => false,
+        PositionPool::Keyed(_) => true,
     };
     Ok(match exit {
-        Exit::Fees => PositionPlan::Collect { token_id },
+        Exit::Fees if is_keyed => {
+            if state.liquidity == 0 {
+                // The pool refuses it; what a V4 position earned is paid with its last withdrawal.
+                return Err(invalid("position_id", &"the position has no liquidity, and nothing to withdraw"));
+            }
+            keyed(KeyedChange::Collect { token_id })
+        }
+        Exit::Fees => PositionChange::V3(PositionPlan::Collect { token_id }),
         Exit::Part(part, slippage) => {
             // At most the whole, which fits 128 bits.
             let liquidity = U256::from(state.liquidity).saturating_mul(part) / U256::from(WHOLE);
@@ -211,16 +223,32 @@ fn plan(state: &PositionState, exit: Exit, deadline: U256) -> Result<PositionPla
             if liquidity == 0 {
                 return Err(invalid("share_pct", &"that is none of the position's liquidity"));
             }
-            PositionPlan::Remove { token_id, part: withdrawal(liquidity, slippage)? }
+            if is_keyed {
+                let least = narrow(least(liquidity, slippage)?)?;
+                return Ok(keyed(KeyedChange::Remove { token_id, liquidity, least }));
+            }
+            PositionChange::V3(PositionPlan::Remove { token_id, part: withdrawal(liquidity, slippage)? })
+        }
+        Exit::Whole(slippage) if is_keyed => {
+            keyed(KeyedChange::Close { token_id, least: narrow(least(state.liquidity, slippage)?)? })
         }
         Exit::Whole(slippage) => {
             let part = match state.liquidity {
                 0 => None,
                 liquidity => Some(withdrawal(liquidity, slippage)?),
             };
-            PositionPlan::Close { token_id, part }
+            PositionChange::V3(PositionPlan::Close { token_id, part })
         }
     })
+}
+
+/// Amounts as V4 takes them.
+///
+/// # Errors
+/// `CHAIN_INCONSISTENT` for amounts that no pool can have.
+pub(super) fn narrow([first, second]: [U256; 2]) -> Result<[u128; 2], ToolError> {
+    let narrow = |amount| u128::try_from(amount).map_err(|_| impossible(MathError::Overflow));
+    Ok([narrow(first)?, narrow(second)?])
 }
 
 /// Parses a share of a position in percent, with up to four decimals.
@@ -235,34 +263,48 @@ pub(super) fn share(text: &str) -> Result<U256, ToolError> {
 }
 
 fn sum(first: U256, second: U256) -> Result<U256, ToolError> {
-    first.checked_add(second).ok_or_else(|| impossible(golem_protocols::uniswap::v3::math::MathError::Overflow))
+    first.checked_add(second).ok_or_else(|| impossible(MathError::Overflow))
 }
 
 fn tokens(read: &Described, state: &PositionState) -> Result<[TokenInfo; 2], ToolError> {
     Ok([read.token(state.key.token0)?.clone(), read.token(state.key.token1)?.clone()])
 }
 
-/// Amounts that the pool paid to the account, and those of the withdrawn liquidity, by the events of the included
-/// transaction; `None` before inclusion.
-fn paid(plan: &ExitPlan, committed: &CommitOutcome) -> Option<([U256; 2], [U256; 2])> {
+/// Amounts that the pool paid to the account, and those of the withdrawn liquidity as far as events tell them, by the
+/// included transaction; `None` before inclusion. No event tells of the native token, of which the balance on the chain
+/// counts, without gas.
+fn paid(plan: &ExitPlan, committed: &CommitOutcome, pools: Address) -> Option<([U256; 2], Option<[U256; 2]>)> {
     let main = committed.legs.iter().find(|leg| leg.purpose == LegPurpose::Main && leg.state == TxState::Confirmed)?;
     let account = committed.payload.proposal().account;
-    let received = |token: Address| {
-        let logs = main.logs.iter().filter(|log| log.address == token);
-        let transfers = logs.filter_map(|log| Erc20::Transfer::decode_log(log).ok());
-        let mut amounts =
-            transfers.filter(|one| (one.from, one.to) == (plan.state.key.pool, account)).map(|one| one.data.value);
-        amounts.try_fold(U256::ZERO, U256::checked_add)
+    let received = |token: TokenId| match token {
+        TokenId::Erc20(token) => {
+            let logs = main.logs.iter().filter(|log| log.address == token);
+            let transfers = logs.filter_map(|log| Erc20::Transfer::decode_log(log).ok());
+            let mut amounts = transfers.filter(|one| (one.from, one.to) == (pools, account)).map(|one| one.data.value);
+            amounts.try_fold(U256::ZERO, U256::checked_add)
+        }
+        TokenId::Native => {
+            let moves = &committed.truth.as_ref()?.moves;
+            let moved = moves.iter().find(|moved| moved.token == TokenId::Native);
+            Some(moved.map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before)))
+        }
     };
     let key = &plan.state.key;
-    let received = [received(key.token0)?, received(key.token1)?];
+    let [first, second] = key.tokens();
+    let received = [received(first)?, received(second)?];
     let manager = committed.payload.proposal().legs.iter().find(|leg| leg.purpose == LegPurpose::Main)?.to;
-    let own = main.logs.iter().filter(|log| log.address == manager);
-    let withdrawn = own.filter_map(|log| Manager::DecreaseLiquidity::decode_log(log).ok());
-    let withdrawn = withdrawn.filter(|event| event.tokenId == key.id.token());
-    let withdrawn = withdrawn.fold([U256::ZERO; 2], |[first, second], event| {
-        [first.saturating_add(event.amount0), second.saturating_add(event.amount1)]
-    });
+    let withdrawn = match (key.id, plan.plan.kind()) {
+        (PositionId::V4(_), ChangeKind::Collect) => Some([U256::ZERO; 2]),
+        (PositionId::V4(_), _) => None,
+        (PositionId::V3(token_id), _) => {
+            let own = main.logs.iter().filter(|log| log.address == manager);
+            let withdrawn = own.filter_map(|log| Manager::DecreaseLiquidity::decode_log(log).ok());
+            let withdrawn = withdrawn.filter(|event| event.tokenId == token_id);
+            Some(withdrawn.fold([U256::ZERO; 2], |[first, second], event| {
+                [first.saturating_add(event.amount0), second.saturating_add(event.amount1)]
+            }))
+        }
+    };
     Some((received, withdrawn))
 }
 
@@ -280,16 +322,20 @@ pub(super) fn output(
         let moved = committed.simulated.moves.iter().find(|moved| moved.token == token);
         moved.map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before))
     };
-    let (received, fees) = match paid(plan, committed) {
+    let chain = context.world.chain(&committed.payload.proposal().chain_id.to_string())?;
+    let pools = positions::contracts(chain)?.holder(&plan.state.key.pool).unwrap_or_default();
+    let (received, fees) = match paid(plan, committed, pools) {
         Some((received, withdrawn)) => {
-            let fees = [received[0].saturating_sub(withdrawn[0]), received[1].saturating_sub(withdrawn[1])];
-            (received, Some(whole(fees)?))
+            let beside = |[first, second]: [U256; 2]| {
+                whole([received[0].saturating_sub(first), received[1].saturating_sub(second)])
+            };
+            (received, withdrawn.map(beside).transpose()?)
         }
         None => ([simulated(first.id), simulated(second.id)], None),
     };
     let received = whole(received)?;
     let explanation = sent.explain(&plan.sentence(&received));
-    let taken = plan.plan.withdrawal().map_or(0, |part| part.liquidity);
+    let taken = plan.plan.withdrawn(plan.state.liquidity);
     let [fees0, fees1] = fees.map_or([None, None], |fees| fees.map(|fee| Some(fee.to_string())));
     let [amount0, amount1] = received.map(|amount| amount.to_string());
     let [token0, token1] = plan.symbols.clone();
@@ -304,7 +350,7 @@ pub(super) fn output(
         fees0,
         fees1,
         liquidity_left: plan.state.liquidity.saturating_sub(taken).to_string(),
-        closed: matches!(plan.plan, PositionPlan::Close { .. }),
+        closed: plan.plan.kind() == ChangeKind::Close,
         gas_used: sent.gas_used,
         explorer_url: sent.explorer_url,
     };

@@ -22,7 +22,7 @@ pub static TOOL_DEF: ToolDef = ToolDef::write::<IncreaseLiquidity>();
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Number of the position's token, such as "42".
+    /// Number of the position's token, such as "42" of V3 or "v4:42".
     position_id: String,
     /// Most of the pool's first token, in whole tokens, or "max". Without it, as much as the other amount needs.
     #[serde(default)]
@@ -43,9 +43,11 @@ pub struct IncreaseLiquidity;
 impl WriteTool for IncreaseLiquidity {
     const META: ToolMeta = ToolMeta {
         name: "increase_liquidity",
-        description: "Adds to one of the wallet's Uniswap V3 liquidity positions. Both tokens need a price feed, and the \
-                      pool's price must agree with the feeds. The position manager is allowed exactly what is deposited, \
-                      and the allowance is revoked. get_position names the pool's first and second token.",
+        description: "Adds to one of the wallet's Uniswap V3 or V4 liquidity positions. Both tokens need a price feed, and \
+                      the pool's price must agree with the feeds. The position manager is allowed exactly what is \
+                      deposited, and the allowance is revoked. An addition in V4 pays out the fees owed as well. Nothing is \
+                      added to a V4 pool whose hook takes part in changes of liquidity. get_position names the pool's \
+                      first and second token.",
         category: Category::Lp,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer3,

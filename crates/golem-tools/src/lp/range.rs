@@ -113,13 +113,14 @@ fn raw_price(price: &Ratio, decimals: [u8; 2], a_is_first: bool) -> Option<Ratio
 #[cfg(test)]
 mod tests {
     use alloy::primitives::Address;
+    use golem_protocols::uniswap::positions::PositionPool;
     use golem_protocols::uniswap::v3::tick_math::sqrt_price_at_tick;
 
     use super::*;
 
     fn pool(tick: i32, tick_spacing: i32) -> PoolState {
         PoolState {
-            pool: Address::repeat_byte(3),
+            pool: PositionPool::Contract(Address::repeat_byte(3)),
             token0: Address::repeat_byte(1),
             token1: Address::repeat_byte(2),
             fee: 3_000,

@@ -21,7 +21,7 @@ pub static TOOL_DEF: ToolDef = ToolDef::write::<RemoveLiquidity>();
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Number of the position's token, such as "42".
+    /// Number of the position's token, such as "42" of V3 or "v4:42".
     position_id: String,
     /// Share of the position's liquidity in percent, above 0 and up to 100.
     share_pct: String,
@@ -38,7 +38,7 @@ pub struct RemoveLiquidity;
 impl WriteTool for RemoveLiquidity {
     const META: ToolMeta = ToolMeta {
         name: "remove_liquidity",
-        description: "Withdraws a share of one of the wallet's Uniswap V3 liquidity positions, and its fees. The least amounts \
+        description: "Withdraws a share of one of the wallet's Uniswap V3 or V4 liquidity positions, and its fees. The least amounts \
                       follow from the slippage as a bound on the pool's price; both tokens go to the wallet, and \
                       wrapped ETH stays wrapped. The position stays, also without liquidity.",
         category: Category::Lp,

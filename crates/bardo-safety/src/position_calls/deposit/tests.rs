@@ -4,10 +4,12 @@ use super::super::{class, declares, decode, moves_a_token, positions_after, unpr
 use super::*;
 use crate::proposal::{AllowanceBound, Inflow, Outflow, ProposalIntent};
 use crate::sample;
+use PositionChange::V3;
 use bardo_base::model::ActionClass;
 use golem_chain::fork::{NftChange, ValueChange};
 
 const MANAGER: Address = address!("0x00000000000000000000000000000000000000c1");
+const MANAGERS: PositionManagers = PositionManagers { v3: Some(MANAGER), v4: None, pools: None, permit2: None };
 const ME: Address = address!("0x00000000000000000000000000000000000000a1");
 const OTHER: Address = address!("0x00000000000000000000000000000000000000a2");
 const TOKENS: [Address; 2] =
@@ -80,19 +82,19 @@ fn proposal(plan: PositionPlan) -> Proposal {
     }
 }
 
-fn judged(proposal: &Proposal) -> Result<PositionPlan, PositionRuleError> {
+fn judged(proposal: &Proposal) -> Result<PositionChange, PositionRuleError> {
     let main = proposal.legs.iter().find(|leg| leg.purpose == LegPurpose::Main).unwrap();
-    decode(main, proposal, Some(MANAGER))
+    decode(main, proposal, MANAGERS)
 }
 
 #[test]
 fn a_deposit_does_nothing_else() {
     for plan in [mint(), increase()] {
-        assert_eq!(judged(&proposal(plan)), Ok(plan));
+        assert_eq!(judged(&proposal(plan)), Ok(V3(plan)));
         let mut alone = proposal(plan);
         alone.legs.retain(|leg| leg.purpose == LegPurpose::Main);
         alone.allowances.clear();
-        assert_eq!(judged(&alone), Ok(plan), "an allowance may already be there");
+        assert_eq!(judged(&alone), Ok(V3(plan)), "an allowance may already be there");
         let changed = |change: fn(&mut Proposal)| {
             let mut proposal = proposal(plan);
             change(&mut proposal);
@@ -155,7 +157,7 @@ fn a_deposit_does_nothing_else() {
         change(&mut proposal);
         judged(&proposal)
     };
-    assert_eq!(with_rest(compound(), |_| ()), Ok(compound()));
+    assert_eq!(with_rest(compound(), |_| ()), Ok(V3(compound())));
     assert_eq!(judged(&proposal(compound())), Err(PositionRuleError::DepositMovesMore));
     assert_eq!(with_rest(increase(), |_| ()), Err(PositionRuleError::DepositMovesMore));
     for change in [
@@ -169,14 +171,14 @@ fn a_deposit_does_nothing_else() {
     // Tokens other than the declared ones.
     let other = PositionPlan::Mint { token0: TOKENS[0], token1: OTHER, fee: 3_000, range: range(), deposit: deposit() };
     assert_eq!(judged(&proposal(other)), Err(PositionRuleError::Outflows));
-    assert_eq!((class(&mint()), class(&increase())), (ActionClass::NewPosition, ActionClass::IncreasePosition));
+    assert_eq!((class(&V3(mint())), class(&V3(increase()))), (ActionClass::NewPosition, ActionClass::IncreasePosition));
 }
 
 #[test]
 fn the_account_gets_one_new_token_and_from_nobody() {
     let change =
         |collection, before, after| NftChange { collection, id: U256::from(7), who: ValueChange { before, after } };
-    let declared = |plan, change| declares(&proposal(plan), Some(MANAGER), &change);
+    let declared = |plan, change| declares(&proposal(plan), MANAGERS, &change);
     assert!(declared(mint(), change(MANAGER, Address::ZERO, ME)));
     for other in [
         change(OTHER, Address::ZERO, ME),
@@ -187,10 +189,10 @@ fn the_account_gets_one_new_token_and_from_nobody() {
         assert!(!declared(mint(), other), "{other:?}");
     }
     assert!(!declared(increase(), change(MANAGER, Address::ZERO, ME)));
-    let after = |plan, holder| positions_after(&proposal(plan), Some(MANAGER), (MANAGER, holder), U256::from(3));
+    let after = |plan, holder| positions_after(&proposal(plan), MANAGERS, (MANAGER, holder), U256::from(3));
     assert_eq!((after(mint(), ME), after(mint(), OTHER), after(increase(), ME)), (Some(U256::from(4)), None, None));
-    assert!(moves_a_token(&proposal(mint()), Some(MANAGER)).is_some());
-    assert!(moves_a_token(&proposal(increase()), Some(MANAGER)).is_none());
+    assert!(moves_a_token(&proposal(mint()), MANAGERS).is_some());
+    assert!(moves_a_token(&proposal(increase()), MANAGERS).is_none());
 }
 
 /// Rules that a deposit at this pool price (in parts of the feeds', by its square root) breaks.
@@ -199,6 +201,7 @@ fn found(plan: &PositionPlan, root: f64, change: impl FnOnce(&mut DepositGround<
     let prices = [priced; 2];
     let one = U256::ONE << 96;
     let mut ground = DepositGround {
+        pool: PositionPool::Contract(OTHER),
         range: match plan {
             PositionPlan::Mint { range, .. } => *range,
             _ => range(),
@@ -212,7 +215,7 @@ fn found(plan: &PositionPlan, root: f64, change: impl FnOnce(&mut DepositGround<
         max_loss: bps(200),
     };
     change(&mut ground);
-    let faults = deposit_faults(&proposal(*plan), plan, Some(&ground));
+    let faults = deposit_faults(&proposal(*plan), &V3(*plan), Some(&ground));
     faults.into_iter().map(|fault| fault.rule).collect()
 }
 
@@ -222,7 +225,7 @@ fn the_pools_price_is_compared_with_the_feeds() {
         assert_eq!(found(&plan, 1.0, |_| ()), []);
         assert_eq!(found(&plan, 1.0, |ground| ground.prices = None), [RuleName::Price]);
         assert_eq!(found(&plan, 1.0, |ground| ground.is_counted = false), [RuleName::Calldata]);
-        let no_pool = deposit_faults(&proposal(plan), &plan, None);
+        let no_pool = deposit_faults(&proposal(plan), &V3(plan), None);
         assert_eq!(no_pool.into_iter().map(|fault| fault.rule).collect::<Vec<_>>(), [RuleName::Calldata]);
     }
     // Minimums of zero would break another rule first: these are taken at the moved price.
@@ -310,9 +313,8 @@ fn a_deposit_is_proven_by_the_managers_own_events() {
         Manager::IncreaseLiquidity { tokenId: U256::from(id), liquidity, amount0, amount1 }.encode_log_data()
     };
     let minted = |id: u64, from, to| Manager::Transfer { from, to, tokenId: U256::from(id) }.encode_log_data();
-    let missing = |plan: PositionPlan, logs: &[Log]| {
-        unproven_change(&proposal(plan), Some(MANAGER), &logs.iter().collect::<Vec<_>>())
-    };
+    let missing =
+        |plan: PositionPlan, logs: &[Log]| unproven_change(&proposal(plan), MANAGERS, &logs.iter().collect::<Vec<_>>());
     let one = whole(1.0);
     let right = [log(MANAGER, added(7, 5, one, one)), log(MANAGER, minted(7, Address::ZERO, ME))];
     assert_eq!(missing(mint(), &right), None);
@@ -327,7 +329,7 @@ fn a_deposit_is_proven_by_the_managers_own_events() {
         let token = |at: usize| sample::token(TOKENS[at], "T", 18);
         let inflow = |at| Inflow { token: token(at), at_least: U256::ZERO, expected: U256::ZERO, recipient: ME };
         proposal.inflows = vec![inflow(0), inflow(1)];
-        unproven_change(&proposal, Some(MANAGER), &logs.iter().collect::<Vec<_>>())
+        unproven_change(&proposal, MANAGERS, &logs.iter().collect::<Vec<_>>())
     };
     assert_eq!(compounding(&fees), None);
     assert_eq!(compounding(&fees[1..]), Some("Collect"));

@@ -15,7 +15,7 @@
 use alloy::primitives::{U256, U512};
 
 use super::super::v3::tick_math::{MAX_SQRT_PRICE, MIN_SQRT_PRICE};
-use super::PositionState;
+use super::{Exit, PositionState};
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 
 /// Digits of a dollar price that a ratio is computed with, more than any feed has.
@@ -46,8 +46,12 @@ pub fn fair_sqrt_price([first, second]: [PricedToken; 2]) -> Option<U256> {
 
 impl PositionState {
     /// Amounts that count as the position's holdings: those of its liquidity at the feeds' price, and what it is owed, in
-    /// raw units. `None` if they are not known: see [`fair_sqrt_price`].
+    /// raw units; none of a position that a hook does not let out. `None` if they are not known: see [`fair_sqrt_price`].
     pub fn fair_amounts(&self, prices: [PricedToken; 2]) -> Option<[U256; 2]> {
+        match self.exit {
+            Exit::Open => {}
+            Exit::Untried | Exit::Locked => return Some([U256::ZERO; 2]),
+        }
         let [first, second] = self.key.range.amounts(fair_sqrt_price(prices)?, self.liquidity, false).ok()?;
         let [owed0, owed1] = self.owed.map(U256::from);
         Some([first.checked_add(owed0)?, second.checked_add(owed1)?])
@@ -81,7 +85,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::uniswap::positions::{PositionId, PositionKey};
+    use crate::uniswap::positions::{PositionId, PositionKey, PositionPool};
     use crate::uniswap::v3::position::TickRange;
     use crate::uniswap::v3::tick_math::sqrt_price_at_tick;
 
@@ -96,9 +100,10 @@ mod tests {
             token1: Address::repeat_byte(2),
             fee: 3_000,
             range,
-            pool: Address::repeat_byte(3),
+            pool: PositionPool::Contract(Address::repeat_byte(3)),
         };
-        PositionState { key, owner: Address::ZERO, liquidity, pool_liquidity: 0, sqrt_price_x96, tick: 0, owed }
+        let (owner, exit) = (Address::ZERO, Exit::Open);
+        PositionState { key, owner, liquidity, pool_liquidity: 0, sqrt_price_x96, tick: 0, owed, exit }
     }
 
     /// By hand: 4 dollars to 1 is a price of 4, whose root is 2. WETH of 18 decimals at 3,400 dollars against USDC of 6
@@ -132,6 +137,22 @@ mod tests {
             let [first, second] = state.fair_amounts(prices).unwrap();
             // Equal but for the rounding of the two ticks' prices.
             assert!((6..=8).contains(&(first - second).to::<u64>()), "{first} {second}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_withdrawn_counts_as_nothing() {
+        let range = TickRange::new(-13_863, 13_863).unwrap();
+        let prices = [priced("3", 18), priced("3", 18)];
+        let open = state(range, 1_000_000_000_000_000_000, sqrt_price_at_tick(0).unwrap(), [7, 0]);
+        assert!(open.exit_value(prices).unwrap() > Usd::ZERO);
+        for exit in [Exit::Locked, Exit::Untried] {
+            let closed = PositionState { exit, ..open };
+            assert_eq!(
+                (closed.exit_value(prices), closed.fair_amounts(prices)),
+                (Some(Usd::ZERO), Some([U256::ZERO; 2]))
+            );
+            assert_eq!(closed.payable(), open.payable(), "limits count what it holds");
         }
     }
 

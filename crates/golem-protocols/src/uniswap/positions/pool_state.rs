@@ -1,21 +1,23 @@
 //! State of the pool that a deposit goes to, at one block.
 
 use alloy::eips::BlockId;
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, B256, FixedBytes, U256};
 use alloy::providers::DynProvider;
 
 use super::super::address::{V3_POOL_INIT_CODE_HASH, v3_pool};
-use super::PositionContracts;
+use super::super::v4::key_hash;
+use super::{PositionContracts, PositionPool};
 use bardo_abi::uniswap_v3::UniswapV3Pool;
+use bardo_abi::uniswap_v4::{PoolKey, PositionManager, StateView};
 use golem_chain::multicall::CallBatch;
 use golem_chain::provider::ProviderError;
 
-/// State of a V3 pool.
+/// State of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolState {
-    /// Contract of the pool.
-    pub pool: Address,
-    /// Token with the lower address.
+    /// Contract of the pool, or its key.
+    pub pool: PositionPool,
+    /// Token with the lower address; the zero address is the native token.
     pub token0: Address,
     /// Token with the higher address.
     pub token1: Address,
@@ -35,7 +37,7 @@ impl PositionContracts {
         v3_pool(self.factory, token0, token1, fee, V3_POOL_INIT_CODE_HASH)
     }
 
-    /// Returns the state of the pool of two tokens in the pool's order, in one round trip; `None` if it does not exist or
+    /// Returns the state of the V3 pool of two tokens in the pool's order, in one round trip; `None` if it does not exist or
     /// was never given a price.
     ///
     /// # Errors
@@ -59,6 +61,65 @@ impl PositionContracts {
             return Ok(None);
         }
         let ([token0, token1], tick) = (tokens, slot0.tick.as_i32());
+        let pool = PositionPool::Contract(pool);
         Ok(Some(PoolState { pool, token0, token1, fee, sqrt_price_x96, tick, tick_spacing }))
+    }
+
+    /// Returns the state of the V4 pool of a key, in one round trip; `None` if it was never given a price, or there is no
+    /// V4.
+    ///
+    /// # Errors
+    /// The provider's error.
+    pub async fn keyed_pool_state(
+        &self,
+        provider: &DynProvider,
+        key: PoolKey,
+        block: BlockId,
+    ) -> Result<Option<PoolState>, ProviderError> {
+        let Some(v4) = self.v4 else { return Ok(None) };
+        let mut calls = CallBatch::default();
+        let checked = v4.push_check(&mut calls);
+        let slot0 = calls.push(v4.view, &StateView::getSlot0Call { poolId: key_hash(&key) });
+        let answers = calls.send(provider, self.multicall, block).await?;
+        let Some(slot0) = slot0.take(&answers).filter(|_| checked.holds(&answers)) else { return Ok(None) };
+        let (sqrt_price_x96, tick_spacing) = (U256::from(slot0.sqrtPriceX96), key.tickSpacing.as_i32());
+        if sqrt_price_x96.is_zero() || tick_spacing <= 0 {
+            return Ok(None);
+        }
+        Ok(Some(PoolState {
+            pool: PositionPool::Keyed(key),
+            token0: key.currency0,
+            token1: key.currency1,
+            fee: key.fee.to(),
+            sqrt_price_x96,
+            tick: slot0.tick.as_i32(),
+            tick_spacing,
+        }))
+    }
+
+    /// Returns the key of a V4 pool by its id, from the position manager, which knows the pools in which a position was
+    /// opened; `None` for any other, or without V4. That the key has this id is checked.
+    ///
+    /// # Errors
+    /// The provider's error.
+    pub async fn pool_key(
+        &self,
+        provider: &DynProvider,
+        id: B256,
+        block: BlockId,
+    ) -> Result<Option<PoolKey>, ProviderError> {
+        let Some(v4) = self.v4 else { return Ok(None) };
+        let mut calls = CallBatch::default();
+        let short = FixedBytes::<25>::try_from(id.as_slice().get(..25).unwrap_or_default()).unwrap_or_default();
+        let key = calls.push(v4.manager, &PositionManager::poolKeysCall { poolId: short });
+        let answers = calls.send(provider, self.multicall, block).await?;
+        let key = key.take(&answers).map(|key| PoolKey {
+            currency0: key.currency0,
+            currency1: key.currency1,
+            fee: key.fee,
+            tickSpacing: key.tickSpacing,
+            hooks: key.hooks,
+        });
+        Ok(key.filter(|key| key_hash(key) == id))
     }
 }

@@ -126,12 +126,20 @@ impl TickRange {
     /// [`MathError::PriceOutOfRange`] above the range, which takes no token0; [`MathError::Overflow`] beyond 128 bits of
     /// liquidity.
     pub fn beside_first(self, sqrt_price_x96: U256, amount0: U256) -> Result<U256, MathError> {
+        let liquidity = self.liquidity_for_first(sqrt_price_x96, amount0)?;
+        self.amounts(sqrt_price_x96, liquidity, true).map(|[_, second]| second)
+    }
+
+    /// Largest liquidity that an amount of token0 pays for at a price, beside as much of the other token as that takes.
+    ///
+    /// # Errors
+    /// As [`TickRange::beside_first`].
+    pub fn liquidity_for_first(self, sqrt_price_x96: U256, amount0: U256) -> Result<u128, MathError> {
         let [low, high] = self.sqrt_prices()?;
         if sqrt_price_x96 >= high {
             return Err(MathError::PriceOutOfRange);
         }
-        let liquidity = liquidity_for_amount0(sqrt_price_x96.max(low), high, amount0)?;
-        self.amounts(sqrt_price_x96, liquidity, true).map(|[_, second]| second)
+        liquidity_for_amount0(sqrt_price_x96.max(low), high, amount0)
     }
 
     /// Amount of the other token that a deposit of an amount of token1 takes at a price, rounded up; zero above the range.
@@ -140,12 +148,20 @@ impl TickRange {
     /// [`MathError::PriceOutOfRange`] below the range, which takes no token1; [`MathError::Overflow`] beyond 128 bits of
     /// liquidity.
     pub fn beside_second(self, sqrt_price_x96: U256, amount1: U256) -> Result<U256, MathError> {
+        let liquidity = self.liquidity_for_second(sqrt_price_x96, amount1)?;
+        self.amounts(sqrt_price_x96, liquidity, true).map(|[first, _]| first)
+    }
+
+    /// Largest liquidity that an amount of token1 pays for at a price, beside as much of the other token as that takes.
+    ///
+    /// # Errors
+    /// As [`TickRange::beside_second`].
+    pub fn liquidity_for_second(self, sqrt_price_x96: U256, amount1: U256) -> Result<u128, MathError> {
         let [low, high] = self.sqrt_prices()?;
         if sqrt_price_x96 <= low {
             return Err(MathError::PriceOutOfRange);
         }
-        let liquidity = liquidity_for_amount1(low, sqrt_price_x96.min(high), amount1)?;
-        self.amounts(sqrt_price_x96, liquidity, true).map(|[first, _]| first)
+        liquidity_for_amount1(low, sqrt_price_x96.min(high), amount1)
     }
 
     /// Largest liquidity that these amounts of token0 and token1 pay for at a price.

@@ -1,0 +1,105 @@
+//! V4 positions that an account was given, by the position manager's events: it does not list an account's tokens.
+//!
+//! What is found is only a hint: the owner is asked for each position, and the number of the account's tokens says whether
+//! some are missing.
+
+use std::collections::BTreeSet;
+
+use alloy::eips::{BlockId, BlockNumberOrTag};
+use alloy::primitives::{Address, U256};
+use alloy::providers::{DynProvider, Provider as _};
+use alloy::rpc::types::Filter;
+use alloy::sol_types::SolEvent as _;
+
+use bardo_abi::uniswap_v4::PositionManager;
+use bardo_base::text::SafeText;
+use golem_chain::provider::ProviderError;
+
+/// Blocks of a request, where an endpoint does not answer for all of them at once.
+const BLOCKS_AT_ONCE: u64 = 10_000;
+
+/// Maximum number of such requests of one reading; the next one goes on below.
+const MOST_REQUESTS: usize = 12;
+
+/// Blocks whose events were read, and the positions in them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Received {
+    /// First and last block that were read; `None` before the first reading.
+    blocks: Option<(u64, u64)>,
+    /// Tokens that the account was given in them, whether it still has them or not.
+    pub(super) tokens: BTreeSet<U256>,
+}
+
+impl Received {
+    /// Reads on: the blocks up to the named one, and then those below the first one that was read, as far as the endpoint
+    /// answers.
+    ///
+    /// # Errors
+    /// The provider's error, if it does not answer for the newest blocks.
+    pub(super) async fn read_on(
+        &mut self,
+        provider: &DynProvider,
+        manager: Address,
+        owner: Address,
+        block: BlockId,
+    ) -> Result<(), ProviderError> {
+        let newest = match block {
+            BlockId::Number(BlockNumberOrTag::Number(number)) => number,
+            BlockId::Number(_) | BlockId::Hash(_) => {
+                let found = provider.get_block(block).await.map_err(ProviderError::from)?;
+                let unknown = || ProviderError::Decode { detail: SafeText::clean("the named block is unknown", 60) };
+                found.ok_or_else(unknown)?.header.number
+            }
+        };
+        let (low, high) = match self.blocks {
+            Some((low, high)) => (low, high),
+            None => {
+                if let Ok(found) = tokens(provider, (manager, owner), (0, newest)).await {
+                    (self.blocks, self.tokens) = (Some((0, newest)), found);
+                    return Ok(());
+                }
+                // Nothing is known yet: the blocks below the newest one are the first to read.
+                (newest.saturating_add(1), newest)
+            }
+        };
+        let mut requests = MOST_REQUESTS;
+        let mut above = high.saturating_add(1);
+        while above <= newest && requests > 0 {
+            requests -= 1;
+            let end = above.saturating_add(BLOCKS_AT_ONCE - 1).min(newest);
+            self.tokens.extend(tokens(provider, (manager, owner), (above, end)).await?);
+            above = end.saturating_add(1);
+            self.blocks = Some((low, end));
+        }
+        let mut below = low;
+        while below > 0 && requests > 0 {
+            requests -= 1;
+            let begin = below.saturating_sub(BLOCKS_AT_ONCE);
+            // Older blocks may be beyond what the endpoint keeps; what is missing is seen by the number of tokens.
+            let Ok(found) = tokens(provider, (manager, owner), (begin, below - 1)).await else { break };
+            self.tokens.extend(found);
+            below = begin;
+            let end = self.blocks.map_or(newest, |(_, end)| end);
+            self.blocks = Some((below, end));
+        }
+        Ok(())
+    }
+}
+
+/// Tokens that went to `owner` within a range of blocks.
+async fn tokens(
+    provider: &DynProvider,
+    (manager, owner): (Address, Address),
+    (first, last): (u64, u64),
+) -> Result<BTreeSet<U256>, ProviderError> {
+    let filter = Filter::new()
+        .address(manager)
+        .event_signature(PositionManager::Transfer::SIGNATURE_HASH)
+        .topic2(owner.into_word())
+        .from_block(first)
+        .to_block(last);
+    let logs = provider.get_logs(&filter).await.map_err(ProviderError::from)?;
+    let events = logs.iter().filter(|log| log.address() == manager);
+    let events = events.filter_map(|log| PositionManager::Transfer::decode_log(&log.inner).ok());
+    Ok(events.filter(|event| event.to == owner).map(|event| event.id).collect())
+}
