@@ -24,12 +24,13 @@ use crate::widgets::Moment;
 use crate::widgets::chart::{LineChart, TimeRange};
 use crate::widgets::figure::left;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
+use bardo_base::fabric::health_factor;
 use bardo_base::text::{SafeText, width};
 use bardo_base::units::{TokenAmount, Usd};
 use bardo_session::handle::{
     AllowanceState, AllowancesState, SessionCommand, SessionSnapshot, SilentToken, WatchedHoldings,
 };
-use bardo_session::market::PositionRow;
+use bardo_session::market::{LendingRow, LendingState, PositionRow};
 
 /// Height of the spending panel if only gas costs fit, in lines with the frame.
 const LEAST_SPENT: u16 = 4;
@@ -182,7 +183,18 @@ impl Portfolio {
                 {
                     continue;
                 }
-                HoldingRow::Token(..) | HoldingRow::Position(_) | HoldingRow::WatchedToken(..) => {}
+                HoldingRow::Supply(lent) | HoldingRow::Debt(lent)
+                    if !self.filter.lets(&format!("{chain} {} lending", lent.symbol)) =>
+                {
+                    continue;
+                }
+                HoldingRow::Security(_) if !self.filter.lets(&format!("{chain} lending")) => continue,
+                HoldingRow::Token(..)
+                | HoldingRow::Position(_)
+                | HoldingRow::Supply(_)
+                | HoldingRow::Debt(_)
+                | HoldingRow::Security(_)
+                | HoldingRow::WatchedToken(..) => {}
             }
             kept.push(row);
         }
@@ -293,6 +305,12 @@ enum HoldingRow<'s> {
     Chain(&'s SafeText, u64, Option<Usd>),
     Token(&'s SafeText, TokenAmount, Option<Usd>),
     Position(&'s PositionRow),
+    /// Supply in the lending market.
+    Supply(&'s LendingRow),
+    /// Debt in the lending market, which is subtracted.
+    Debt(&'s LendingRow),
+    /// Security of the debts, below them; also that the market could not be read.
+    Security(&'s LendingState),
     /// Watch-only account on a chain: its holdings follow, and count in no total.
     Watched(&'s WatchedHoldings),
     WatchedToken(&'s SafeText, TokenAmount, Option<Usd>),
@@ -302,7 +320,12 @@ impl HoldingRow<'_> {
     fn is_heading(&self) -> bool {
         match self {
             Self::Chain(..) | Self::Watched(_) => true,
-            Self::Token(..) | Self::Position(_) | Self::WatchedToken(..) => false,
+            Self::Token(..)
+            | Self::Position(_)
+            | Self::Supply(_)
+            | Self::Debt(_)
+            | Self::Security(_)
+            | Self::WatchedToken(..) => false,
         }
     }
 }
@@ -310,11 +333,15 @@ impl HoldingRow<'_> {
 fn holding_rows(snapshot: &SessionSnapshot) -> Vec<HoldingRow<'_>> {
     let mut all = Vec::new();
     for chain in &snapshot.holdings {
-        let mut priced = chain.values().flatten();
-        let total = priced.try_fold(Usd::ZERO, |sum, value| sum.checked_add(value).ok());
-        all.push(HoldingRow::Chain(&chain.chain, chain.block, total));
+        all.push(HoldingRow::Chain(&chain.chain, chain.block, chain.net()));
         all.extend(chain.rows.iter().map(|row| HoldingRow::Token(&row.symbol, row.amount, row.value)));
         all.extend(chain.positions.iter().map(HoldingRow::Position));
+        if let Some(lending) = &chain.lending {
+            let rows = || lending.rows.iter();
+            all.extend(rows().filter(|row| !row.supplied.raw().is_zero()).map(HoldingRow::Supply));
+            all.extend(rows().filter(|row| !row.owed.raw().is_zero()).map(HoldingRow::Debt));
+            all.extend((lending.unread || lending.owes()).then_some(HoldingRow::Security(lending)));
+        }
     }
     for watched in &snapshot.watched {
         all.push(HoldingRow::Watched(watched));
@@ -329,6 +356,31 @@ fn worth_of(value: Option<Usd>) -> (String, Role) {
     value.map_or_else(|| ("no price".to_owned(), Role::StateCare), |value| (dollars(value), Role::Text))
 }
 
+/// Value of a debt with its minus sign, or that it has no price.
+fn owed_of(value: Option<Usd>) -> (String, Role) {
+    match value {
+        Some(value) => (format!("−{}", dollars(value)), Role::StateCare),
+        None => worth_of(None),
+    }
+}
+
+/// Security of the debts in a market: health factor, and the nearest price at which they are liquidated.
+fn security(lending: &LendingState) -> Vec<StyledText> {
+    if lending.unread {
+        return vec![("? the lending market could not be read".to_owned(), Role::StateCare)];
+    }
+    let (words, role) = match lending.health {
+        Some(health) if health < 100 => {
+            (format!("✕ health {}, can be liquidated", health_factor(Some(health))), Role::StateBad)
+        }
+        Some(health) => (format!("health {}", health_factor(Some(health))), Role::Text),
+        None => ("? health unknown".to_owned(), Role::StateCare),
+    };
+    let nearest = lending.moves.first().filter(|_| lending.health.is_some_and(|health| health >= 100));
+    let nearest = nearest.map(|found| (format!(": {found}"), Role::TextDim));
+    [Some((words, role)), nearest].into_iter().flatten().collect()
+}
+
 /// Share of each row in the total, as whole percents; empty for chain headings.
 fn shares(held: &[HoldingRow<'_>], whole: Option<Usd>) -> Vec<String> {
     use bardo_base::units::Rounding::Down;
@@ -336,6 +388,8 @@ fn shares(held: &[HoldingRow<'_>], whole: Option<Usd>) -> Vec<String> {
     let worths = held.iter().map(|row| match row {
         HoldingRow::Token(.., value) => scaled(*value),
         HoldingRow::Position(position) => scaled(position.value),
+        HoldingRow::Supply(lent) => scaled(lent.supplied_value),
+        HoldingRow::Debt(_) | HoldingRow::Security(_) => None,
         HoldingRow::Chain(..) | HoldingRow::Watched(_) | HoldingRow::WatchedToken(..) => None,
     });
     let percents = whole_percents(&worths.collect::<Vec<_>>(), scaled(whole).unwrap_or(0));
@@ -499,6 +553,27 @@ impl Widget for HoldingsPanel<'_> {
                         (part, Role::TextDim),
                     ];
                     tokens.push((at, cells));
+                }
+                HoldingRow::Supply(lent) => {
+                    let cells = vec![
+                        (format!("Aave {}", lent.symbol), Role::Text),
+                        (format!("supplied {}", amount(lent.supplied, 6)), Role::TextStrong),
+                        worth_of(lent.supplied_value),
+                        (part, Role::TextDim),
+                    ];
+                    tokens.push((at, cells));
+                }
+                HoldingRow::Debt(lent) => {
+                    let cells = vec![
+                        (format!("Aave {}", lent.symbol), Role::Text),
+                        (format!("owed {}", amount(lent.owed, 6)), Role::TextStrong),
+                        owed_of(lent.owed_value),
+                        (String::new(), Role::TextDim),
+                    ];
+                    tokens.push((at, cells));
+                }
+                HoldingRow::Security(lending) => {
+                    painter.row(place, &cut(&security(lending), usize::from(inner.width)), &[]);
                 }
                 HoldingRow::Token(symbol, held, value) | HoldingRow::WatchedToken(symbol, held, value) => {
                     let cells = vec![

@@ -1,5 +1,5 @@
-//! `get_portfolio`: what an account holds in tokens and liquidity positions, which orders are open, and its profit and
-//! loss since a time.
+//! `get_portfolio`: what an account holds in tokens, liquidity positions and lending markets, which orders are open, and its
+//! profit and loss since a time.
 
 use alloy::primitives::Address;
 use schemars::JsonSchema;
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::get_balances::{AllBalances, ChainBalances, read_balances};
 use crate::engine::{BooksSums, CallContext, ReadTool, ToolDef, ToolReply};
+use crate::lending::holding::{HeldLending, held_lending};
 use crate::positions::{HeldPosition, held_positions};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::format::dollars;
@@ -20,7 +21,7 @@ use bardo_base::units::Usd;
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetPortfolio>();
 
 /// Kinds of positions that the tool does not read.
-const NOT_READ: [&str; 3] = ["V4 liquidity positions", "lending positions", "vault shares"];
+const NOT_READ: [&str; 2] = ["V4 liquidity positions", "vault shares"];
 
 /// Parameters of `get_portfolio`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -42,9 +43,10 @@ pub struct Params {
 pub struct Output {
     /// Address of the account.
     account: String,
-    /// Value of all tokens and V3 liquidity positions in dollars. Those without a price are not counted.
+    /// Value of all tokens, V3 liquidity positions and supplies in lending markets, less the debts there, in dollars; zero
+    /// where the debts are worth more. What has no price is not counted.
     total_usd: String,
-    /// True if every non-zero balance and every position has a price and is counted.
+    /// True if every non-zero balance, position, supply and debt has a price and is counted.
     all_priced: bool,
     /// Tokens per chain. What an open order may take is still among them.
     chains: Vec<ChainBalances>,
@@ -54,6 +56,12 @@ pub struct Output {
     positions_usd: String,
     /// Number of positions that were not read, because the account has more than are read; they are not counted.
     positions_unread: u64,
+    /// Supplies and debts in lending markets, of each chain that has any, as they were in the block of its tokens.
+    lending: Vec<HeldLending>,
+    /// Value of all supplies in dollars, without those that have none.
+    supplied_usd: String,
+    /// Value of all debts in dollars, without those that have none.
+    debt_usd: String,
     /// Configured chains that could not be reached; their balances are not counted.
     not_reached: Vec<String>,
     /// Signed orders of the account that can still be filled; absent if no ledger of orders is open.
@@ -114,10 +122,11 @@ pub struct GetPortfolio;
 impl ReadTool for GetPortfolio {
     const META: ToolMeta = ToolMeta {
         name: "get_portfolio",
-        description: "Shows what the wallet or another account holds in tokens and Uniswap V3 liquidity positions, in \
-                      dollars, its open orders, and the wallet's profit and loss since a time: first in, first out, \
+        description: "Shows what the wallet or another account holds in tokens, Uniswap V3 liquidity positions and Aave V3, \
+                      in dollars, its open orders, and the wallet's profit and loss since a time: first in, first out, \
                       with fees and gas apart. A position counts with its amounts at the price of both tokens' feeds, \
-                      and the fees owed. Other positions, loans and vault shares are not read.",
+                      and the fees owed; supplies count, and debts are subtracted. Other positions and vault shares are \
+                      not read.",
         category: Category::Data,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
@@ -127,6 +136,7 @@ impl ReadTool for GetPortfolio {
             "Reading balances",
             "Reading prices",
             "Reading positions",
+            "Reading lending market",
             "Reading the books",
         ],
         sprite_trigger: SpriteTrigger::Thinking,
@@ -170,7 +180,22 @@ impl ReadTool for GetPortfolio {
         let mut in_positions = positions.iter().filter_map(HeldPosition::value);
         let in_positions = in_positions.try_fold(Usd::ZERO, Usd::checked_add).map_err(too_much)?;
         let total = total.checked_add(in_positions).map_err(too_much)?;
-        let all_priced = all_priced && positions_unread == 0 && positions.iter().all(|one| one.value().is_some());
+        context.step("Reading lending market");
+        let asked = chains.iter().map(async |balances| {
+            let chain = world.chain(&balances.chain_id.to_string())?;
+            held_lending(chain, account, balances.block_number).await
+        });
+        let lending: Vec<HeldLending> = futures::future::try_join_all(asked).await?.into_iter().flatten().collect();
+        let sum = |of: fn(&HeldLending) -> Usd| {
+            lending.iter().map(of).try_fold(Usd::ZERO, Usd::checked_add).map_err(too_much)
+        };
+        let (supplied, owed) = (sum(|one| one.supplied)?, sum(|one| one.owed)?);
+        let gross = total.checked_add(supplied).map_err(too_much)?;
+        let total = gross.checked_sub(owed).unwrap_or(Usd::ZERO);
+        let all_priced = all_priced
+            && positions_unread == 0
+            && positions.iter().all(|one| one.value().is_some())
+            && lending.iter().all(|one| one.all_priced);
         context.step("Reading the books");
         let open_orders = open_orders(context, account, &chains)?;
         let (pnl, no_pnl) = match &world.books {
@@ -185,8 +210,19 @@ impl ReadTool for GetPortfolio {
         if !in_positions.is_zero() {
             explanation.push_str(&format!(", of which {} in liquidity positions", dollars(in_positions)));
         }
-        explanation.push_str(if all_priced { "." } else { ", plus tokens or positions without a price." });
-        explanation.push_str(" Supplies and debts in lending markets are not in it.");
+        if !lending.is_empty() {
+            explanation.push_str(&format!(", with {} supplied to Aave", dollars(supplied)));
+        }
+        if !owed.is_zero() {
+            explanation.push_str(&format!(", after debts of {}", dollars(owed)));
+        }
+        explanation.push_str(if all_priced { "." } else { ", plus tokens, positions or debts without a price." });
+        if owed > gross {
+            explanation.push_str(" The debts are worth more than everything that is held.");
+        }
+        for security in lending.iter().filter_map(HeldLending::security) {
+            explanation.push_str(&format!(" {security}."));
+        }
         if let Some(pnl) = &pnl {
             explanation.push_str(&format!(" Realised after gas and fees: ${}.", pnl.net_usd));
         }
@@ -204,6 +240,9 @@ impl ReadTool for GetPortfolio {
             positions,
             positions_usd: in_positions.to_string(),
             positions_unread,
+            lending,
+            supplied_usd: supplied.to_string(),
+            debt_usd: owed.to_string(),
             not_reached,
             open_orders,
             pnl,
