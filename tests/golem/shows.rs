@@ -280,7 +280,7 @@ fn a_liquidation_is_told_with_the_pools_own_figures_and_as_no_trade() {
     assert!(!liquidated.is_empty(), "nobody liquidated it");
     for one in &liquidated {
         assert_eq!((&one["collateral"], &one["debt"]), (&json!("USDC"), &json!("WBTC")), "{one}");
-        assert!(one["call_id"].is_null(), "it is no call's");
+        assert!(one["call_id"].is_null(), "it belongs to no call");
         // The pool's bonus for dollars is 4.5 %: what was taken is worth that much more than what was repaid.
         let dollars = |field: &str| one[field].as_str().unwrap().parse::<f64>().unwrap();
         let bonus = dollars("taken_usd") / dollars("covered_usd");
@@ -344,7 +344,7 @@ fn a_flatten_repays_withdraws_and_sells() {
     assert!(!says(&events, "golem:thought", "to Aave stays"), "nothing is left");
 }
 
-/// What cannot be repaid stays, with its security, and is named.
+/// A debt that cannot be repaid stays, with its security, and is named.
 #[test]
 fn a_flatten_says_which_debt_stays() {
     let folder = tempfile::tempdir().unwrap();

@@ -47,7 +47,7 @@ pub(super) struct Liquidator {
     known: Arc<Mutex<KnownDebts>>,
 }
 
-/// What it knows from the chain's events.
+/// Borrowers and liquidations so far.
 #[derive(Debug, Default)]
 struct KnownDebts {
     /// Newest block whose events were read.

@@ -1,5 +1,5 @@
 //! Unwinding of supplies and debts in lending markets, before holdings are sold: debts are repaid as far as the wallet has
-//! their tokens, then supplies are withdrawn. What stays is told.
+//! their tokens, then supplies are withdrawn. What stays is reported.
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
@@ -13,7 +13,7 @@ use golem_tools::engine::{ConnectedChain, ToolResponse, WriteTool};
 use golem_tools::lending::lending_repay::LendingRepay;
 use golem_tools::lending::lending_withdraw::LendingWithdraw;
 
-/// What an unwinding did and left.
+/// Result of an unwinding.
 #[derive(Debug, Default)]
 pub(super) struct LendingUnwound {
     /// True if a supply was withdrawn, which can be sold now.
@@ -101,7 +101,7 @@ impl SessionState {
         all.stays.extend(failures.first().map(|why| format!("The lending market on {place}: {why}.")));
     }
 
-    /// What the account has in lending markets, for its owner to know; empty without any.
+    /// Sentences about the account's supplies and debts, for its owner; empty without any.
     pub(super) async fn lending_left(&self, account: Address) -> Vec<String> {
         let mut words = Vec::new();
         for chain in self.sources.world.chains() {

@@ -1,5 +1,5 @@
 //! Liquidations of the account's debts in lending markets, as they happen and while Bardo was not running: read from the
-//! pools' events, told once, and written to the audit log. They are nobody's action here and no trade.
+//! pools' events, reported once, and written to the audit log. They are nobody's action here, and not trades.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,9 +33,9 @@ const LOOKBACK: u64 = 50_400;
 const UNSETTLED: u64 = 2;
 
 /// Identity of an event: chain, transaction and place in its block.
-type Told = (u64, B256, u64);
+type ReportedEvent = (u64, B256, u64);
 
-/// Tells every liquidation until the session ends.
+/// Reports every liquidation until the session ends.
 pub(super) async fn follow(state: Arc<SessionState>) {
     let Some(account) = state.sources.world.account.filter(|_| !state.watch_only) else { return };
     let chains: Vec<&ConnectedChain> =
@@ -47,11 +47,11 @@ pub(super) async fn follow(state: Arc<SessionState>) {
     // machine.
     let _attendance = state.sources.clock.attend();
     let devnet = chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
-    let (mut seen, mut told) = (BTreeMap::new(), BTreeSet::new());
+    let (mut seen, mut reported) = (BTreeMap::new(), BTreeSet::new());
     loop {
         for chain in &chains {
             let chain_id = chain.network().chain_id;
-            match state.note_liquidations(chain, account, seen.get(&chain_id).copied(), &mut told).await {
+            match state.note_liquidations(chain, account, seen.get(&chain_id).copied(), &mut reported).await {
                 Ok(newest) => drop(seen.insert(chain_id, newest)),
                 // Read again from the same block.
                 Err(error) => tracing::debug!(chain_id, %error, "cannot look for liquidations"),
@@ -62,13 +62,13 @@ pub(super) async fn follow(state: Arc<SessionState>) {
 }
 
 impl SessionState {
-    /// Tells the liquidations after block `seen`, and returns the newest block that was read.
+    /// Reports the liquidations after block `seen`, and returns the newest block that was read.
     async fn note_liquidations(
         &self,
         chain: &ConnectedChain,
         account: Address,
         seen: Option<u64>,
-        told: &mut BTreeSet<Told>,
+        reported: &mut BTreeSet<ReportedEvent>,
     ) -> Result<u64, ToolError> {
         let head = chain.client.agreed().get_block_number().await.map_err(ProviderError::from)?;
         let unsettled = if chain.network().kind == NetworkKind::Devnet { 0 } else { UNSETTLED };
@@ -79,14 +79,14 @@ impl SessionState {
             return Ok(last);
         }
         for found in liquidations(chain, account, (first, last)).await?.found {
-            if told.insert((found.chain_id, found.tx_hash, found.log_index)) && !self.is_recorded(&found) {
-                self.tell_liquidation(account, found).await;
+            if reported.insert((found.chain_id, found.tx_hash, found.log_index)) && !self.is_recorded(&found) {
+                self.report_liquidation(account, found).await;
             }
         }
         Ok(last)
     }
 
-    /// True if an earlier session has told it.
+    /// True if an earlier session has reported it.
     fn is_recorded(&self, found: &LendingLiquidated) -> bool {
         let same = |body: &serde_json::Value| {
             body["chain_id"] == json!(found.chain_id)
@@ -102,13 +102,13 @@ impl SessionState {
             Ok(body) => body.is_some(),
             Err(error) => {
                 let error: AuditError = error;
-                tracing::warn!(%error, "unknown whether a liquidation was told before; telling it");
+                tracing::warn!(%error, "unknown whether a liquidation was reported before; reporting it");
                 false
             }
         }
     }
 
-    async fn tell_liquidation(&self, account: Address, found: LendingLiquidated) {
+    async fn report_liquidation(&self, account: Address, found: LendingLiquidated) {
         let body = json!({
             "account": account,
             "chain_id": found.chain_id,

@@ -1,4 +1,4 @@
-//! Whether an account uses a market at all. The pool's bits of an account do not show a supply that is no collateral, so the
+//! Use of a market by an account at all. The pool's bits of an account do not show a supply outside its collateral, so the
 //! tokens that stand for supplies are asked too. Which tokens these are is kept, so that a reading costs one round trip.
 
 use alloy::eips::BlockId;
