@@ -371,9 +371,7 @@ async fn held(
         }
     }
     let mut lent = lent.take(&answers).ok_or_else(|| silent("supplies and debts"))?;
-    // Anybody can give an account a supply. One of a token that is not listed has no value here, as a position has none.
-    let listed = |token: Address| network.book.tokens().iter().any(|one| one.address == token);
-    lent.supplies.retain(|(token, ..)| listed(*token));
+    lent.keep_listed(|token| network.book.tokens().iter().any(|one| one.address == token));
     holdings.extend(lent.supplies.iter().map(|(token, decimals, amount)| (*token, *decimals, *amount, None)));
     holdings.retain(|(_, _, amount, _)| !amount.is_zero());
     let counted = counted_positions(chain, &positions);

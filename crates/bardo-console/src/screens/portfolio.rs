@@ -24,7 +24,7 @@ use crate::widgets::Moment;
 use crate::widgets::chart::{LineChart, TimeRange};
 use crate::widgets::figure::left;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
-use bardo_base::fabric::health_factor;
+use bardo_base::fabric::{LiquidationMove, health_factor};
 use bardo_base::text::{SafeText, width};
 use bardo_base::units::{TokenAmount, Usd};
 use bardo_session::handle::{
@@ -188,12 +188,17 @@ impl Portfolio {
                 {
                     continue;
                 }
-                HoldingRow::Security(_) if !self.filter.lets(&format!("{chain} lending")) => continue,
+                HoldingRow::Security(_) | HoldingRow::Liquidation(_)
+                    if !self.filter.lets(&format!("{chain} lending")) =>
+                {
+                    continue;
+                }
                 HoldingRow::Token(..)
                 | HoldingRow::Position(_)
                 | HoldingRow::Supply(_)
                 | HoldingRow::Debt(_)
                 | HoldingRow::Security(_)
+                | HoldingRow::Liquidation(_)
                 | HoldingRow::WatchedToken(..) => {}
             }
             kept.push(row);
@@ -309,8 +314,10 @@ enum HoldingRow<'s> {
     Supply(&'s LendingRow),
     /// Debt in the lending market, which is subtracted.
     Debt(&'s LendingRow),
-    /// Security of the debts, below them; also that the market could not be read.
+    /// Lending market with the security of its debts, above its supplies and debts; also that it could not be read.
     Security(&'s LendingState),
+    /// Nearest change of a price that liquidates its debts.
+    Liquidation(&'s LiquidationMove),
     /// Watch-only account on a chain: its holdings follow, and count in no total.
     Watched(&'s WatchedHoldings),
     WatchedToken(&'s SafeText, TokenAmount, Option<Usd>),
@@ -325,6 +332,7 @@ impl HoldingRow<'_> {
             | Self::Supply(_)
             | Self::Debt(_)
             | Self::Security(_)
+            | Self::Liquidation(_)
             | Self::WatchedToken(..) => false,
         }
     }
@@ -338,9 +346,11 @@ fn holding_rows(snapshot: &SessionSnapshot) -> Vec<HoldingRow<'_>> {
         all.extend(chain.positions.iter().map(HoldingRow::Position));
         if let Some(lending) = &chain.lending {
             let rows = || lending.rows.iter();
+            all.push(HoldingRow::Security(lending));
+            let nearest = lending.moves.first().filter(|_| lending.health.is_some_and(|health| health >= 100));
+            all.extend(nearest.map(HoldingRow::Liquidation));
             all.extend(rows().filter(|row| !row.supplied.raw().is_zero()).map(HoldingRow::Supply));
             all.extend(rows().filter(|row| !row.owed.raw().is_zero()).map(HoldingRow::Debt));
-            all.extend((lending.unread || lending.owes()).then_some(HoldingRow::Security(lending)));
         }
     }
     for watched in &snapshot.watched {
@@ -364,21 +374,19 @@ fn owed_of(value: Option<Usd>) -> (String, Role) {
     }
 }
 
-/// Security of the debts in a market: health factor, and the nearest price at which they are liquidated.
+/// Name of a lending market, with the health factor of the debts there.
 fn security(lending: &LendingState) -> Vec<StyledText> {
-    if lending.unread {
-        return vec![("? the lending market could not be read".to_owned(), Role::StateCare)];
-    }
+    let name = ("Aave".to_owned(), Role::TextStrong);
     let (words, role) = match lending.health {
+        _ if lending.unread => ("  ? could not be read".to_owned(), Role::StateCare),
         Some(health) if health < 100 => {
-            (format!("✕ health {}, can be liquidated", health_factor(Some(health))), Role::StateBad)
+            (format!("  ✕ health {}, can be liquidated", health_factor(Some(health))), Role::StateBad)
         }
-        Some(health) => (format!("health {}", health_factor(Some(health))), Role::Text),
-        None => ("? health unknown".to_owned(), Role::StateCare),
+        Some(health) => (format!("  health {}", health_factor(Some(health))), Role::Text),
+        None if lending.owes() => ("  ? health unknown".to_owned(), Role::StateCare),
+        None => ("  supplied, no debt".to_owned(), Role::TextDim),
     };
-    let nearest = lending.moves.first().filter(|_| lending.health.is_some_and(|health| health >= 100));
-    let nearest = nearest.map(|found| (format!(": {found}"), Role::TextDim));
-    [Some((words, role)), nearest].into_iter().flatten().collect()
+    vec![name, (words, role)]
 }
 
 /// Share of each row in the total, as whole percents; empty for chain headings.
@@ -389,7 +397,7 @@ fn shares(held: &[HoldingRow<'_>], whole: Option<Usd>) -> Vec<String> {
         HoldingRow::Token(.., value) => scaled(*value),
         HoldingRow::Position(position) => scaled(position.value),
         HoldingRow::Supply(lent) => scaled(lent.supplied_value),
-        HoldingRow::Debt(_) | HoldingRow::Security(_) => None,
+        HoldingRow::Debt(_) | HoldingRow::Security(_) | HoldingRow::Liquidation(_) => None,
         HoldingRow::Chain(..) | HoldingRow::Watched(_) | HoldingRow::WatchedToken(..) => None,
     });
     let percents = whole_percents(&worths.collect::<Vec<_>>(), scaled(whole).unwrap_or(0));
@@ -556,8 +564,8 @@ impl Widget for HoldingsPanel<'_> {
                 }
                 HoldingRow::Supply(lent) => {
                     let cells = vec![
-                        (format!("Aave {}", lent.symbol), Role::Text),
-                        (format!("supplied {}", amount(lent.supplied, 6)), Role::TextStrong),
+                        (lent.symbol.to_string(), Role::Text),
+                        (amount(lent.supplied, 6), Role::TextStrong),
                         worth_of(lent.supplied_value),
                         (part, Role::TextDim),
                     ];
@@ -565,7 +573,7 @@ impl Widget for HoldingsPanel<'_> {
                 }
                 HoldingRow::Debt(lent) => {
                     let cells = vec![
-                        (format!("Aave {}", lent.symbol), Role::Text),
+                        (lent.symbol.to_string(), Role::Text),
                         (format!("owed {}", amount(lent.owed, 6)), Role::TextStrong),
                         owed_of(lent.owed_value),
                         (String::new(), Role::TextDim),
@@ -574,6 +582,10 @@ impl Widget for HoldingsPanel<'_> {
                 }
                 HoldingRow::Security(lending) => {
                     painter.row(place, &cut(&security(lending), usize::from(inner.width)), &[]);
+                }
+                HoldingRow::Liquidation(found) => {
+                    let words = [(found.to_string(), Role::TextDim)];
+                    painter.row(place, &cut(&words, usize::from(inner.width)), &[]);
                 }
                 HoldingRow::Token(symbol, held, value) | HoldingRow::WatchedToken(symbol, held, value) => {
                     let cells = vec![

@@ -7,7 +7,6 @@ use super::figure::{amount, text};
 use super::paint::{CardLine, Group, Row, Title};
 use super::plain::{money_row, sent_group};
 use super::status::CardStatus;
-use super::words::transaction_words;
 use super::{CardView, Moment};
 use crate::theme::Role;
 use bardo_base::fabric::{EventKind, Finding, LiquidationMove, TxState, health_factor};
@@ -68,7 +67,10 @@ impl DebtEffect {
     /// Health factors, such as `health 2.80 → 4.68`.
     fn words(&self) -> String {
         let short = |factor: &SafeText| factor.as_str().split(" (").next().unwrap_or_default().to_owned();
-        format!("health {} → {}", short(&self.before), short(&self.after))
+        match self.before.as_str() == self.after.as_str() {
+            true => format!("health {}", short(&self.after)),
+            false => format!("health {} → {}", short(&self.before), short(&self.after)),
+        }
     }
 }
 
@@ -94,7 +96,8 @@ impl LendingModel {
                 let what = text(&card.data, "amount").zip(text(&card.data, "token"));
                 self.moved =
                     what.map(|(moved, token)| SafeText::clean(&format!("{} {token}", amount(moved.as_str())), 80));
-                self.effect = DebtEffect::read(&card.data).or(self.effect.take());
+                // The finding names more prices than the result.
+                self.effect = self.effect.take().or_else(|| DebtEffect::read(&card.data));
             }
             _ => {}
         }
@@ -135,9 +138,13 @@ impl LendingModel {
 
     fn effect_rows(&self) -> Vec<Row> {
         let Some(effect) = &self.effect else { return Vec::new() };
+        let factors = match effect.before.as_str() == effect.after.as_str() {
+            true => effect.after.to_string(),
+            false => format!("{} → {}", effect.before, effect.after),
+        };
         let mut rows = vec![
             Row::new("health   ", Role::TextDim)
-                .then(format!("{} → {}", effect.before, effect.after), Role::TextStrong)
+                .then(factors, Role::TextStrong)
                 .end("by the simulation", Role::TextDim)
                 .kept(),
         ];
@@ -167,13 +174,17 @@ impl CardView for LendingModel {
         if let Some(why) = self.call.failure_words() {
             groups.push(Group::new(1, format!("  {why}"), status.role()));
         }
-        let mark = status.sign();
+        let mark = if self.matched == Some(false) { ("✕", Role::StateBad) } else { status.sign() };
         CardLine { at: self.call.at, mark, kind: self.kind().to_owned(), groups, right: self.call.line_end(now) }
     }
 
     fn title(&self, now: Moment) -> Title {
         let left = vec![(format!("{} {}", self.kind(), self.what()), Role::Title)];
-        Title { left, right: self.call.status_text(now) }
+        let right = match self.matched {
+            Some(false) => vec![("✕ CHAIN DISAGREES".to_owned(), Role::StateBad)],
+            Some(true) | None => self.call.status_text(now),
+        };
+        Title { left, right }
     }
 
     fn short(&self, _now: Moment) -> Vec<Row> {
@@ -197,9 +208,6 @@ impl CardView for LendingModel {
                 CardStatus::Empty | CardStatus::Done => Row::new("Nothing is known of this action.", Role::TextDim),
                 _ => self.call.pending_row("Reading the market and simulating…"),
             });
-        }
-        if let Some(state) = self.sent.filter(|_| self.call.status.in_flight()) {
-            rows.push(Row::new("sent     ", Role::TextDim).then(transaction_words(state), Role::Text));
         }
         rows.extend(self.verified_row());
         rows

@@ -127,3 +127,76 @@ fn held_in(chain: String, state: &MarketState, tokens: &ReserveTokens) -> Result
         all_priced,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use bardo_base::text::SafeText;
+    use golem_chain::token::{TokenId, TokenInfo};
+    use golem_protocols::aave::math::RAY;
+    use golem_protocols::aave::position::AccountSums;
+    use golem_protocols::aave::reserve::{ReserveConfig, ReserveState};
+
+    const LISTED: Address = Address::repeat_byte(1);
+    const OTHER: Address = Address::repeat_byte(2);
+
+    fn position(asset: Address, [supplied, debt]: [u64; 2]) -> ReservePosition {
+        let reserve = ReserveState {
+            asset,
+            id: 0,
+            config: ReserveConfig { decimals: 6, threshold: 8_000, ..ReserveConfig::decode(U256::ZERO) },
+            a_token: Address::ZERO,
+            debt_token: Address::ZERO,
+            liquidity_index: RAY,
+            debt_index: RAY,
+            supply_rate: U256::ZERO,
+            debt_rate: U256::ZERO,
+            updated: 0,
+            price: U256::from(100_000_000),
+        };
+        let [supplied, debt] = [supplied, debt].map(|whole| U256::from(whole) * U256::from(1_000_000));
+        ReservePosition { reserve, supplied, debt, is_collateral: true }
+    }
+
+    fn held(positions: Vec<ReservePosition>) -> HeldLending {
+        let info = |address, listed| TokenInfo {
+            id: TokenId::Erc20(address),
+            symbol: SafeText::clean("USDC", 8),
+            name: SafeText::default(),
+            decimals: 6,
+            listed,
+        };
+        let tokens = ReserveTokens {
+            tokens: BTreeMap::from([(LISTED, info(LISTED, true)), (OTHER, info(OTHER, false))]),
+            prices: [LISTED, OTHER].map(|token| (token, "2".parse().unwrap())).into(),
+        };
+        let sums = AccountSums::of(&positions).ok();
+        let state = MarketState { account: Address::ZERO, positions, sums, category: 0, rewards: vec![] };
+        held_in("ethereum".to_owned(), &state, &tokens).unwrap()
+    }
+
+    /// By hand, at $2 each: 100 supplied are $200, 30 owed are $60.
+    #[test]
+    fn supplies_count_and_debts_are_subtracted() {
+        let found = held(vec![position(LISTED, [100, 0]), position(OTHER, [0, 30])]);
+        assert_eq!([&*found.supplied_usd, &found.debt_usd, &found.net_usd], ["200", "60", "140"]);
+        assert!(found.all_priced, "a debt in an unlisted token is the account's own: {found:?}");
+        let found = held(vec![position(LISTED, [10, 30])]);
+        assert_eq!(found.net_usd, "-40", "more owed than supplied");
+        assert_eq!(found.security().as_deref(), Some("Health factor 0.26 on ethereum"), "10 · 0.8 / 30");
+    }
+
+    #[test]
+    fn a_gift_of_an_unlisted_supply_has_no_value() {
+        let found = held(vec![position(LISTED, [100, 0]), position(OTHER, [1_000_000, 0])]);
+        assert_eq!((&*found.supplied_usd, found.all_priced), ("200", false), "{found:?}");
+        assert_eq!(
+            found.supplies[1].token,
+            OTHER.to_string(),
+            "by its address, not by the symbol that it gives itself"
+        );
+        assert_eq!(found.security(), None);
+    }
+}

@@ -141,6 +141,12 @@ impl LendingCalls {
 }
 
 impl LentAmounts {
+    /// Drops supplies of tokens that are not listed: anybody can give an account one, and it has no value here, as a
+    /// position has none. A debt is the account's own, whatever its token is.
+    pub(super) fn keep_listed(&mut self, is_listed: impl Fn(Address) -> bool) {
+        self.supplies.retain(|(token, ..)| is_listed(*token));
+    }
+
     /// Values of the supplies at these prices of live feeds, and of the debts at theirs; `None` without supplies and debts.
     pub(super) async fn valued(&self, chain: &ConnectedChain, feeds: &BTreeMap<Address, Usd>) -> Option<ChainLending> {
         if self.supplies.is_empty() && self.debts.is_empty() {
@@ -172,6 +178,18 @@ fn sum(amounts: &[Owned], prices: &BTreeMap<Address, Usd>, rounding: Rounding) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A gift would otherwise make the whole value unknown, for want of a price.
+    #[test]
+    fn a_gift_of_an_unlisted_supply_is_left_out_and_an_unlisted_debt_is_not() {
+        let (listed, other) = (Address::repeat_byte(1), Address::repeat_byte(2));
+        let both = || vec![(listed, 6, U256::ONE), (other, 6, U256::ONE)];
+        let mut lent = LentAmounts { supplies: both(), debts: both(), health: LendingHealth::Factor(20_000) };
+        lent.keep_listed(|token| token == listed);
+        assert_eq!((lent.supplies, lent.debts), (vec![(listed, 6, U256::ONE)], both()));
+        let prices = BTreeMap::from([(listed, "2".parse().unwrap())]);
+        assert_eq!(sum(&both(), &prices, Rounding::Down), None, "a debt without a feed makes the value unknown");
+    }
 
     #[test]
     fn the_worst_market_decides_and_an_unknown_one_hides_no_bad_one() {
