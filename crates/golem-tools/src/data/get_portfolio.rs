@@ -9,13 +9,17 @@ use serde_json::{Value, json};
 use super::get_balances::{AllBalances, ChainBalances, read_balances};
 use crate::engine::{BooksSums, CallContext, ReadTool, ToolDef, ToolReply};
 use crate::lending::holding::{HeldLending, held_lending};
+use crate::lending::percent;
 use crate::positions::{HeldPosition, held_positions};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::format::dollars;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use bardo_base::units::Usd;
+use bardo_base::units::{Rounding, TokenAmount, Usd};
+use bardo_safety::orders::OrderRecord;
+use bardo_safety::typed::TypedMessage;
+use golem_chain::network::KnownContract;
 
 /// Definition of the `get_portfolio` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetPortfolio>();
@@ -91,6 +95,11 @@ struct OpenOrder {
     expected_outcome: String,
     /// Last second in which it can be filled, since the Unix epoch.
     valid_until: u64,
+    /// Least that an order of the order service pays, in whole tokens; absent for a bridge order.
+    least_out: Option<String>,
+    /// Rise of the price of token_in in token_out at which the market pays as much, in percent, by the price sources; with
+    /// a minus sign where it pays more already. Absent without both prices, and for a bridge order.
+    distance_pct: Option<String>,
 }
 
 /// Profit and loss by the books: first in, first out, fees and gas apart. In dollars, a loss with a minus sign.
@@ -197,7 +206,7 @@ impl ReadTool for GetPortfolio {
             && positions.iter().all(|one| one.value().is_some())
             && lending.iter().all(|one| one.all_priced);
         context.step("Reading the books");
-        let open_orders = open_orders(context, account, &chains)?;
+        let open_orders = open_orders(context, account, &chains).await?;
         let (pnl, no_pnl) = match &world.books {
             _ if world.paper().is_some() => (None, Some("in paper mode, `bardo pnl --paper` shows it".to_owned())),
             None => (None, Some("no books are open for this call".to_owned())),
@@ -268,16 +277,18 @@ fn pnl(sums: BooksSums, since: u64) -> ProfitAndLoss {
 }
 
 /// Orders of the account on these chains that have not ended; `None` without a ledger of orders.
-fn open_orders(
+async fn open_orders(
     context: &CallContext,
     account: Address,
     chains: &[ChainBalances],
 ) -> Result<Option<Vec<OpenOrder>>, ToolError> {
     let Some(orders) = &context.world.orders else { return Ok(None) };
     let live = orders.live()?.into_iter().filter(|order| order.account == account);
-    let listed = live.filter_map(|order| {
-        let chain = chains.iter().find(|chain| chain.chain_id == order.chain_id)?;
-        Some(OpenOrder {
+    let mut listed = Vec::new();
+    for order in live {
+        let Some(chain) = chains.iter().find(|chain| chain.chain_id == order.chain_id) else { continue };
+        let (least_out, distance_pct) = distance(context, &order).await.unwrap_or_default();
+        listed.push(OpenOrder {
             order_hash: order.hash.to_string(),
             chain: chain.chain.clone(),
             kind: order.kind(),
@@ -285,7 +296,34 @@ fn open_orders(
             token_out: order.figures.token_out.symbol.to_string(),
             expected_outcome: order.figures.expected_outcome.to_string(),
             valid_until: order.usable_until(),
-        })
-    });
-    Ok(Some(listed.collect()))
+            least_out,
+            distance_pct,
+        });
+    }
+    Ok(Some(listed))
+}
+
+/// Least output of an order in whole tokens, and its distance from the market in percent with two decimals, rounded down.
+async fn distance(context: &CallContext, order: &OrderRecord) -> Option<(Option<String>, Option<String>)> {
+    let TypedMessage::UniswapxOrder { order: signed, .. } = &order.message else { return None };
+    let bounds = signed.bounds();
+    let [least] = bounds.least_out.as_slice() else { return None };
+    let figures = &order.figures;
+    let paid = TokenAmount::new(bounds.most_in, figures.token_in.decimals).ok()?;
+    let wanted = TokenAmount::new(least.amount, figures.token_out.decimals).ok()?;
+    let chain = context.world.chain(&order.chain_id.to_string()).ok()?;
+    let native = chain.contract(KnownContract::WrappedNative).ok();
+    let priced = |token: Address| if token.is_zero() { native } else { Some(token) };
+    let market = async {
+        let tokens = [priced(bounds.token_in)?, priced(least.token)?];
+        let reports = chain.prices.prices(&tokens).await;
+        let [paid_at, wanted_at] = reports.as_slice() else { return None };
+        let (paid_at, wanted_at) = (paid_at.price.as_ref()?.usd, wanted_at.price.as_ref()?.usd);
+        let given = Usd::value_of(paid, paid_at, Rounding::Down).ok()?.scaled(8, Rounding::Down)?;
+        let asked = Usd::value_of(wanted, wanted_at, Rounding::Up).ok()?.scaled(8, Rounding::Up)?;
+        let points = asked.abs_diff(given).checked_mul(10_000)?.checked_div(given)?;
+        let sign = if asked < given { "-" } else { "" };
+        Some(format!("{sign}{}", percent(u32::try_from(points).ok()?)))
+    };
+    Some((Some(wanted.to_string()), market.await))
 }
