@@ -135,6 +135,7 @@ fn page() -> Page {
             pools: (1..=16).map(pool).collect(),
             balances: Vec::new(),
             positions: vec![],
+            lending: None,
             activity: Vec::new(),
         })));
     }
@@ -203,6 +204,7 @@ fn snapshot() -> SessionSnapshot {
             block: 9,
             rows: (0..12).map(held).collect(),
             positions: vec![],
+            lending: None,
         }],
         equity: "25310.42".parse().ok(),
         all_priced: true,
@@ -254,6 +256,7 @@ fn life(first: u64) -> Vec<Arc<Event>> {
                 failures_limit: 3,
                 age_seconds: 2_460,
                 lifespan_seconds: Some(7_200),
+                lending: None,
             })),
         ),
         (None, EventKind::IntentUpdate(Box::new(samples::intent()))),

@@ -10,6 +10,10 @@ use bardo::safety::proposal::{
     AllowanceBound, AllowanceKind, Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent,
 };
 
+use alloy::sol_types::SolEvent as _;
+use serde_json::{Value, json};
+
+use super::endpoints::Attack;
 use bardo_testkit::harness::{TestHarness, leg};
 
 const STRANGER: Address = Address::repeat_byte(0x5a);
@@ -191,4 +195,42 @@ async fn another_call_of_the_pool_or_beside_it_is_refused() {
     let mut elsewhere = honest();
     elsewhere.legs[0].to = STRANGER;
     assert!(!debtor.broken(elsewhere).await.is_empty());
+}
+
+/// Adds a liquidation of somebody else to the answer about those of the wallet.
+fn of_a_stranger() -> Box<dyn Fn(&Value, &mut Value) + Send + Sync> {
+    Box::new(|asked, answer| {
+        let filter = &asked["params"][0];
+        if asked["method"] != "eth_getLogs" || filter["topics"][3].is_null() {
+            return;
+        }
+        let word = |address: Address| json!(address.into_word());
+        let pool = filter["address"].as_array().map_or(&filter["address"], |all| &all[0]);
+        let zeros = format!("0x{}", "0".repeat(4 * 64));
+        let log = json!({
+            "address": pool,
+            "topics": [json!(AavePool::LiquidationCall::SIGNATURE_HASH), word(STRANGER), word(STRANGER), word(STRANGER)],
+            "data": zeros,
+            "blockNumber": filter["toBlock"],
+            "blockHash": format!("0x{}", "11".repeat(32)),
+            "transactionHash": format!("0x{}", "22".repeat(32)),
+            "transactionIndex": "0x0",
+            "logIndex": "0x0",
+            "removed": false,
+        });
+        answer["result"].as_array_mut().expect("logs").push(log);
+    })
+}
+
+/// A log that was not asked for means that the endpoint's answer is worth nothing, not that there was no liquidation.
+#[test]
+fn a_liquidation_of_another_account_is_not_told() {
+    let attack = Attack::new(1, 0, of_a_stranger());
+    let read = || attack.call("get_lending_position", &json!({"chain": "ethereum"}));
+    let answer = read();
+    assert_eq!(answer["status"], "success", "{answer:#}");
+    assert_eq!(answer["data"]["liquidations"], Value::Null, "{answer:#}");
+    assert!(!answer["explanation"].to_string().contains("Liquidated"), "{answer:#}");
+    attack.lying(false);
+    assert_eq!(read()["data"]["liquidations"], json!([]));
 }

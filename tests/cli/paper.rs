@@ -127,6 +127,20 @@ fn a_swap_on_paper_moves_positions_and_limits_is_kept_and_is_forgotten_on_reset(
     assert_eq!(chain(&fixture), before);
 }
 
+/// Supplies and debts are not kept on paper, so that an action there would be lost: it is refused as such.
+#[test]
+fn lending_is_refused_on_paper_and_says_why() {
+    let fixture = Fixture::new();
+    let before = chain(&fixture);
+    for tool in ["lending_supply", "lending_withdraw", "lending_borrow", "lending_repay"] {
+        let params = json!({"token": "USDC", "amount": "50", "chain": "ethereum"});
+        let (answer, exit) = fixture.call(tool, &params, &["--paper"]);
+        assert_ne!(exit, 0, "{tool}: {answer}");
+        assert!(answer.to_string().contains("the lending market is not kept in paper mode"), "{tool}: {answer}");
+    }
+    assert_eq!(chain(&fixture), before);
+}
+
 #[test]
 fn above_the_approval_limit_paper_mode_asks_and_signs_nothing() {
     let mut fixture = Fixture::new();

@@ -239,7 +239,7 @@ fn snapshot(number: u64) -> ChainSnapshot {
         transactions: 0,
     };
     let (tokens, pools, balances, activity) = (vec![], vec![], vec![], vec![]);
-    ChainSnapshot { chain: 0, blocks: vec![block], tokens, pools, balances, positions: vec![], activity }
+    ChainSnapshot { chain: 0, blocks: vec![block], tokens, pools, balances, positions: vec![], lending: None, activity }
 }
 
 #[test]

@@ -201,6 +201,7 @@ fn market(turn: u64) -> SessionNews {
         pools: vec![pool],
         balances: vec![BalanceRow { symbol: text("WETH"), amount, value: None }],
         positions: vec![],
+        lending: None,
         activity: vec![activity],
     })))
 }
@@ -407,6 +408,7 @@ fn snapshot() -> SessionSnapshot {
             block: 9,
             rows: vec![HoldingRow { symbol: text("WETH"), amount: amount(), value: "1234.5".parse().ok() }],
             positions: vec![],
+            lending: None,
         }],
         equity: "25310.42".parse().ok(),
         all_priced: true,

@@ -48,6 +48,22 @@ async fn the_guardian_reads_the_policy_itself() {
     assert_ne!(small.data.unwrap()["approval"], json!("approval"));
 }
 
+/// A supply turns the token into a record of the market, which no flow declares; the guardian compares it with the calldata
+/// instead of calling it a loss.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_guardian_agrees_to_a_supply_above_the_hot_lane() {
+    let harness = GolemHarness::with_policy(LOW_LANE).await;
+    let params = json!({"token": "WETH", "amount": "0.2", "chain": "ethereum"});
+    let call = ToolCall::new("lending_supply", ToolInput::Json(params));
+    let offer = match harness.executor("ada", "trade-executor").offer(call).await {
+        PreviewResult::Held(offer) => offer,
+        PreviewResult::Over(response) => panic!("{response:#?}"),
+    };
+    let opinion = offer.preview().opinion.clone().expect("it is above the hot lane");
+    assert!(opinion.agrees, "{opinion:?}");
+    offer.withdraw().await;
+}
+
 /// Price source that reports slightly lower prices, which are not obviously wrong.
 #[derive(Debug)]
 struct Lower(PriceChain);

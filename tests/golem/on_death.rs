@@ -256,3 +256,68 @@ async fn on_death_ask_keeps_the_holdings_after_a_rejection() {
     watched.leave(home.path()).await;
     assert_eq!(exit_count(home.path()), 0, "nothing is reserved after the rejection");
 }
+
+/// A loan of 300 dollars against half an ether; then prices fall by 22 %.
+const INDEBTED_LIFE: &str = r#"
+name = "indebted-life"
+about = "It borrows, it dies."
+operator = "approve"
+
+[[beat]]
+at = 2
+do = "act"
+params = { kind = "lending-supply", params = { token = "WETH", amount = "0.5", chain = "ethereum" } }
+expect = ["success"]
+
+[[beat]]
+at = 10
+do = "act"
+params = { kind = "lending-borrow", params = { token = "USDC", amount = "300", chain = "ethereum" } }
+expect = ["success"]
+
+[[cue]]
+at = 30
+do = { market = { bps = -2200, blocks = 8 } }
+
+[[cue]]
+at = 90
+do = { phase = { is = "Terminal" } }
+"#;
+
+/// Tools that began after the Golem's death, in order.
+fn begun_after_death(log: &SessionLog) -> Vec<String> {
+    let dead =
+        |event: &&Arc<Event>| matches!(&event.kind, EventKind::PhaseChanged(change) if change.to == Phase::Terminal);
+    let since = log.events.iter().find(dead).map_or(u64::MAX, |event| event.seq);
+    let later = log.events.iter().filter(|event| event.seq > since);
+    let begun = later.filter_map(|event| match &event.kind {
+        EventKind::ToolStart(start) => Some(start.tool_name.to_string()),
+        _ => None,
+    });
+    begun.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_golems_debt_is_repaid_and_its_supply_withdrawn_before_the_sale() {
+    let home = tempfile::tempdir().unwrap();
+    let mut watched = WatchedSession::open(home.path(), "sell", INDEBTED_LIFE);
+    watched.until("it dies", SessionLog::died).await;
+    watched.until("WETH is sold", |log| log.has_thought("Sold all WETH on ethereum")).await;
+    watched.until("no WETH is held", |log| log.holds("WETH") == Some(false)).await;
+    let begun = begun_after_death(&watched.log);
+    let place = |tool: &str| begun.iter().position(|one| one == tool).unwrap_or_else(|| panic!("{tool}: {begun:?}"));
+    assert!(place("lending_repay") < place("lending_withdraw"), "{begun:?}");
+    assert!(place("lending_withdraw") < place("uniswap_execute_swap"), "{begun:?}");
+    assert!(!watched.log.has_thought("to Aave stays"), "nothing stays");
+    watched.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_golem_that_keeps_its_holdings_names_its_debt() {
+    let home = tempfile::tempdir().unwrap();
+    let mut watched = WatchedSession::open(home.path(), "keep", INDEBTED_LIFE);
+    watched.until("it dies", SessionLog::died).await;
+    watched.until("its debt is named", |log| log.has_thought("of debt to Aave stays, and 0.5")).await;
+    assert!(!begun_after_death(&watched.log).iter().any(|tool| tool.starts_with("lending_")));
+    watched.end().await;
+}

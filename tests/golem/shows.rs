@@ -246,6 +246,120 @@ fn holdings_are_rebalanced_over_both_chains() {
     assert_eq!(verified("erc7683_intent_status + destination_balance_diff"), 1);
 }
 
+/// Health factors of the vitals, in hundredths and in order, while something is owed.
+fn health_factors(events: &[Value]) -> Vec<u64> {
+    of_kind(events, "vitals").filter_map(|event| event["lending"]["health"].as_u64()).collect()
+}
+
+#[test]
+fn a_loan_is_repaid_before_anybody_may_liquidate_it() {
+    let events = events("repaid-in-time", &[]);
+    assert_eq!(ends(&events, "ada", "lending_repay"), [None], "one repayment, which nobody asked for");
+    let factors = health_factors(&events);
+    let lowest = factors.iter().position(|factor| *factor < 150).expect("it fell below the minimum");
+    assert!(factors.iter().all(|factor| *factor >= 130), "far from a liquidation: {factors:?}");
+    // The repayment aims at 1.65; a price moves a little from block to block.
+    assert!(factors[lowest..].iter().filter(|factor| (160..170).contains(*factor)).count() > 5, "{factors:?}");
+    let reasons: Vec<&str> = of_kind(&events, "phase:changed").filter_map(|event| event["why"].as_str()).collect();
+    assert!(reasons.iter().any(|why| why.contains("below the minimum of 1.50")), "{reasons:?}");
+    assert_eq!(of_kind(&events, "lending:liquidated").count(), 0);
+    // Supplies and debts are in the equity: no step when the ether is supplied, the dollars borrowed or repaid.
+    let equity: Vec<f64> =
+        of_kind(&events, "vitals").filter_map(|event| event["equity"].as_str()?.parse().ok()).collect();
+    for pair in equity.windows(2) {
+        // Ether falls by 2 % a block at most, which is about 400 dollars; the supply alone would be 1,700.
+        assert!((pair[1] - pair[0]).abs() < 700.0, "{pair:?} of {equity:?}");
+    }
+}
+
+#[test]
+fn a_liquidation_is_told_with_the_pools_own_figures_and_as_no_trade() {
+    let home = tempfile::tempdir().unwrap();
+    let events = told("liquidated", play_in(home.path(), "liquidated", &["--keep"]));
+    let liquidated: Vec<&Value> = of_kind(&events, "lending:liquidated").collect();
+    assert!(!liquidated.is_empty(), "nobody liquidated it");
+    for one in &liquidated {
+        assert_eq!((&one["collateral"], &one["debt"]), (&json!("USDC"), &json!("WBTC")), "{one}");
+        assert!(one["call_id"].is_null(), "it belongs to no call");
+        // The pool's bonus for dollars is 4.5 %: what was taken is worth that much more than what was repaid.
+        let dollars = |field: &str| one[field].as_str().unwrap().parse::<f64>().unwrap();
+        let bonus = dollars("taken_usd") / dollars("covered_usd");
+        assert!((1.02..1.07).contains(&bonus), "{bonus}: {one}");
+    }
+    // The Golem had nothing to repay with, said so once, and proposed nothing.
+    assert_eq!(ends(&events, "ada", "lending_repay"), []);
+    let empty =
+        of_kind(&events, "golem:thought").filter(|event| event.to_string().contains("hold nothing of what I owe"));
+    assert_eq!(empty.count(), 1);
+    // Trades are the sale alone; supply and loan are verified as such.
+    let verified = of_kind(&events, "tool:verified").count();
+    assert_eq!(verified, 3, "supply, loan and sale");
+    let ledger = crate::long_life::ledger_in(home.path());
+    let mut recorded = ledger.prepare("SELECT body FROM audit_entry WHERE kind = 'lending:liquidated'").unwrap();
+    let recorded: Vec<String> = recorded.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    assert_eq!(recorded.len(), liquidated.len(), "each once");
+    let body: Value = serde_json::from_str(&recorded[0]).unwrap();
+    assert_eq!(body["tx_hash"], liquidated[0]["tx_hash"]);
+}
+
+/// A loan of 900 dollars against half an ether, and a fall of ether by 6 % half a minute later; then these lines.
+fn indebted(more: &str) -> String {
+    let act = |at: u32, kind: &str, token: &str, amount: &str| {
+        format!(
+            "[[beat]]\nat = {at}\ndo = \"act\"\nexpect = [\"success\"]\nparams = {{ kind = \"{kind}\", params = {{ \
+             token = \"{token}\", amount = \"{amount}\", chain = \"ethereum\" }} }}\n"
+        )
+    };
+    let (supplies, borrows) = (act(0, "lending-supply", "WETH", "0.5"), act(10, "lending-borrow", "USDC", "900"));
+    format!("name = \"indebted\"\nabout = \"A loan.\"\noperator = \"approve\"\n{supplies}{borrows}{more}")
+}
+
+const FALLS: &str = "[[cue]]\nat = 30\ndo = { market = { asset = \"ETH\", bps = -600, blocks = 3 } }\n";
+
+/// A stop means that nothing new begins, whatever the health factor is.
+#[test]
+fn a_paused_golem_repays_nothing_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let show = folder.path().join("paused.toml");
+    let stop = "[[cue]]\nat = 24\ndo = { stop = { level = \"pause\", reason = \"looking\" } }\n";
+    std::fs::write(&show, indebted(&format!("{stop}{FALLS}"))).unwrap();
+    let events = events(show.to_str().unwrap(), &["--ticks", "40"]);
+    assert!(health_factors(&events).iter().any(|factor| *factor < 150), "it fell");
+    assert_eq!(ends(&events, "ada", "lending_repay"), []);
+}
+
+/// An exit from everything repays first, and then withdraws what is free and sells it.
+#[test]
+fn a_flatten_repays_withdraws_and_sells() {
+    let folder = tempfile::tempdir().unwrap();
+    let show = folder.path().join("unwound.toml");
+    let stop = "[[cue]]\nat = 24\ndo = { stop = { level = \"flatten\", reason = \"enough\" } }\n\
+                [[beat]]\nat = 70\ndo = \"query_state\"\nexpect = [\"success\"]\nsays = \"Nothing is supplied\"\n\
+                params = { query = \"lending-position\", params = { chain = \"ethereum\" } }\n";
+    std::fs::write(&show, indebted(stop)).unwrap();
+    let events = events(show.to_str().unwrap(), &[]);
+    assert_eq!(ends(&events, "operator", "lending_repay"), [None]);
+    assert_eq!(ends(&events, "operator", "lending_withdraw"), [None]);
+    assert!(says(&events, "golem:thought", "Sold all WETH on ethereum"), "the security too");
+    assert!(!says(&events, "golem:thought", "to Aave stays"), "nothing is left");
+}
+
+/// A debt that cannot be repaid stays, with its security, and is named.
+#[test]
+fn a_flatten_says_which_debt_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let show = folder.path().join("stays.toml");
+    let lines = include_str!("../../assets/scenarios/liquidated.toml");
+    let (loan, _) = lines.split_once("[[cue]]\nat = 40").expect("the jump of the price");
+    let stop = "[[cue]]\nat = 40\ndo = { stop = { level = \"flatten\", reason = \"enough\" } }\n\
+                [[beat]]\nat = 80\ndo = \"query_state\"\nexpect = [\"success\"]\nsays = \"of debt on\"\n\
+                params = { query = \"lending-position\", params = { chain = \"ethereum\" } }\n";
+    std::fs::write(&show, format!("{loan}{stop}")).unwrap();
+    let events = events(show.to_str().unwrap(), &[]);
+    assert!(says(&events, "golem:thought", "WBTC of debt to Aave stays, and 1200"), "what stays is named");
+    assert!(ends(&events, "operator", "lending_withdraw").is_empty(), "what secures it is not touched");
+}
+
 /// Five hundred dollars are bridged to base and arrive, with only small market movements meanwhile.
 const CARRYING: &str = r#"
 name = "carrying"
@@ -397,8 +511,17 @@ fn plain(value: &Value) -> Value {
 }
 
 /// Every existing scenario.
-const SHOWS: [&str; 7] =
-    ["first-tour", "price-moved", "falling-price", "poisoned-note", "crash", "rebalancing", "day-of-trading"];
+const SHOWS: [&str; 9] = [
+    "first-tour",
+    "price-moved",
+    "falling-price",
+    "poisoned-note",
+    "crash",
+    "rebalancing",
+    "day-of-trading",
+    "repaid-in-time",
+    "liquidated",
+];
 
 /// With the seeds here and in each scenario's own test, all expectations are met with three seeds. A show tells the same
 /// alone in a new home and after others in one that all shows share.

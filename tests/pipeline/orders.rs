@@ -1212,3 +1212,49 @@ async fn a_row_without_the_accounts_signature_reserves_no_allowance() {
     assert_eq!(fixture.promised_after(RESTORE, hash), U256::from(30_000_000));
     fixture.clear().await;
 }
+
+/// By hand: 40 USDC at 0.0005 WETH each are 0.02 WETH, and the market pays about 40 / 3,400 = 0.0118.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_order_has_one_price_waits_for_it_and_is_cancelled_like_any_other() {
+    let fixture = Fixture::new(6, OrderKind::DutchV2, ServiceBehavior::Honest).await;
+    let limit = |price: &str, seconds: u64| {
+        json!({"token_in": "USDC", "token_out": "WETH", "amount": "40", "limit_price": price, "chain": "ethereum",
+            "expires_in": seconds})
+    };
+    for (price, seconds, why) in [
+        ("0.0002", 600, "use uniswap_execute_swap"),
+        ("0", 600, "above zero"),
+        ("0.0005", 59, "expected 60 to"),
+        ("0.0005", 2_592_001, "expected 60 to"),
+    ] {
+        let response = fixture.call("uniswap_place_limit_order", limit(price, seconds)).await;
+        let error = response.error.expect(why);
+        assert_eq!(error.code(), ErrorCode::ValidationFailed, "{price}: {error}");
+        assert!(error.message().contains(why), "{price}: {error}");
+    }
+    let response = fixture.call("uniswap_place_limit_order", limit("0.0005", 600)).await;
+    assert_eq!(response.status, CallStatus::Partial, "{response:#?}");
+    let data = response.data.unwrap();
+    assert_eq!(data["least_out"], "0.02", "{data}");
+    let distance: f64 = data["distance_pct"].as_str().unwrap().parse().unwrap();
+    assert!((60.0..80.0).contains(&distance), "{data}");
+    let hash: B256 = data["order_hash"].as_str().unwrap().parse().unwrap();
+    let record = fixture.orders.record(hash).unwrap();
+    let least = signed(&record).bounds().least_out;
+    assert_eq!(least.iter().map(|out| out.amount).collect::<Vec<_>>(), [U256::from(20_000_000_000_000_000_u64)]);
+    let UniswapXOrder::DutchV2(order) = signed(&record) else { panic!("{record:?}") };
+    assert!(order.baseOutputs.iter().all(|out| out.startAmount == out.endAmount), "its price does not fall");
+    // Nobody fills it at this price, however long it waits.
+    for _ in 0..6 {
+        devnet().devnet.mine().await.unwrap();
+    }
+    assert!(fixture.orders.poll(hash).await.unwrap().is_live());
+    let portfolio = fixture.call("get_portfolio", json!({"chain": "ethereum"})).await.data.unwrap();
+    let row = &portfolio["open_orders"][0];
+    assert_eq!((&row["order_hash"], &row["least_out"]), (&json!(hash.to_string()), &json!("0.02")), "{portfolio:#}");
+    let seen: f64 = row["distance_pct"].as_str().unwrap().parse().unwrap();
+    assert!((seen - distance).abs() < 5.0, "{seen} {distance}");
+    let response = fixture.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
+    assert_eq!(response.status, CallStatus::Success, "{response:#?}");
+    assert_eq!(fixture.end(hash).await.status.as_str(), "cancelled");
+}

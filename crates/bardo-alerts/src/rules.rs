@@ -291,6 +291,7 @@ impl AlertRules {
             | EventKind::GolemThought(_)
             | EventKind::MemoryHits(_)
             | EventKind::DirectiveChanged(_)
+            | EventKind::LendingLiquidated(_)
             | EventKind::Caption(_)
             // An alert about a channel would go to that channel.
             | EventKind::AlertChannel(_)

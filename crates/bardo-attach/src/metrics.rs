@@ -329,6 +329,7 @@ impl Metrics {
             | EventKind::GolemThought(_)
             | EventKind::MemoryHits(_)
             | EventKind::DirectiveChanged(_)
+            | EventKind::LendingLiquidated(_)
             | EventKind::Caption(_)
             | EventKind::AlertChannel(_)
             | EventKind::FabricGap(_)

@@ -101,6 +101,7 @@ fn chain(numbers: &[u64]) -> SessionNews {
         pools: Vec::new(),
         balances: Vec::new(),
         positions: Vec::new(),
+        lending: None,
         activity: Vec::new(),
     })))
 }

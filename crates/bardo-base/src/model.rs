@@ -347,6 +347,8 @@ named! {
         CrossChain = "CrossChainProgress",
         /// An allowance as a single chip.
         Allowance = "AllowanceChip",
+        /// An action in a lending market, with the health factor before and after it.
+        Lending = "LendingCard",
     }
 }
 

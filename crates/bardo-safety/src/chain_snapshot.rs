@@ -27,6 +27,7 @@ use golem_chain::network::{DataFees, KnownContract, Network};
 use golem_chain::price::{NoPrice, PriceChain, PriceReport};
 use golem_chain::provider::{ChainClient, ProviderError};
 use golem_chain::token::{self, TokenError, TokenId, TokenInfo};
+use golem_protocols::aave::receipts::ReceiptTokens;
 use golem_protocols::uniswap::positions::{
     AccountPositions, Exit, PositionContracts, PositionKeys, PositionState, PricedToken, UnreadableSource,
 };
@@ -60,6 +61,8 @@ pub struct SnapshotReader {
     hints: Arc<TickHints>,
     /// Pools and ranges of liquidity positions that earlier reads found.
     positions: Arc<PositionKeys>,
+    /// Tokens that stand for supplies in the lending market.
+    pub(crate) receipts: Arc<ReceiptTokens>,
 }
 
 /// Prices read on one block.
@@ -85,8 +88,8 @@ impl SnapshotReader {
     pub fn new(client: ChainClient, prices: PriceChain, minimum_depth: Usd) -> Self {
         let (source, data_fees) = (ForkSource::of(&client), client.network().data_fees);
         let twap = TwapRules { window: golem_protocols::uniswap::twap::MIN_WINDOW, minimum_depth };
-        let (read, hints, positions) = (Arc::default(), Arc::default(), Arc::default());
-        Self { client, source, prices, twap, data_fees, read, hints, positions }
+        let (read, hints, positions, receipts) = (Arc::default(), Arc::default(), Arc::default(), Arc::default());
+        Self { client, source, prices, twap, data_fees, read, hints, positions, receipts }
     }
 
     /// Sets how the chain charges data fees.
@@ -100,8 +103,8 @@ impl SnapshotReader {
     #[must_use]
     pub fn alone(&self, client: ChainClient) -> Self {
         let prices = self.prices.through(client.provider(), None);
-        let (read, positions) = (Arc::default(), Arc::default());
-        Self { source: ForkSource::of(&client), prices, read, positions, client, ..self.clone() }
+        let (read, positions, receipts) = (Arc::default(), Arc::default(), Arc::default());
+        Self { source: ForkSource::of(&client), prices, read, positions, receipts, client, ..self.clone() }
     }
 
     /// Returns the chain's name, id and address book.

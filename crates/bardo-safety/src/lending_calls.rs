@@ -16,7 +16,7 @@ use crate::simulate::{DeclarationFault, JudgeContext, figure};
 use crate::value::PriceSpreads;
 use bardo_abi::aave::AavePool;
 use bardo_abi::erc20::Erc20;
-use bardo_base::fabric::LiquidationFall;
+use bardo_base::fabric::LiquidationMove;
 use bardo_base::model::{ActionClass, RuleName};
 use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, Rounding, Usd};
@@ -26,7 +26,7 @@ use golem_chain::token::TokenId;
 use golem_protocols::aave::call::{LendingCall, LendingCallError};
 use golem_protocols::aave::market::{BASE_DECIMALS, MarketState};
 use golem_protocols::aave::math::RAY;
-use golem_protocols::aave::position::{AccountSums, ReservePosition, price_falls};
+use golem_protocols::aave::position::{AccountSums, ReservePosition, price_moves};
 
 /// Largest distance of the market's price of a token from every price source of Bardo, in basis points. Feeds follow the
 /// market with a deviation of up to one percent, and a market's feed may differ from the book's.
@@ -88,11 +88,8 @@ pub struct LendingEffects {
     /// Tokens of the account's supplies and debts whose price in the market differs from Bardo's sources, or is unknown to
     /// them.
     pub gaps: Vec<PriceGap>,
-    /// Falls of prices that make the debt liquidable afterwards.
-    pub falls: Vec<LiquidationFall>,
-    /// True for a supply that the market does not take as collateral. An account without any would be read as one that does
-    /// not use the market, so that the supply would look like a loss.
-    pub uncounted: bool,
+    /// Changes of single prices that make the debt liquidable afterwards.
+    pub falls: Vec<LiquidationMove>,
 }
 
 /// Price in the market that Bardo's sources do not confirm.
@@ -372,25 +369,25 @@ pub fn effects(
         })
         .collect();
     // In a category, other thresholds hold than the reserves' own.
-    let falls = match state.category {
-        0 => price_falls(&positions).ok()?,
+    let moves = match state.category {
+        0 => price_moves(&positions).ok()?,
         _ => vec![None; positions.len()],
     };
-    let falls = positions.iter().zip(falls).filter_map(|(one, fall)| {
-        let fall = fall?;
+    let falls = positions.iter().zip(moves).filter_map(|(one, found)| {
+        let found = found?;
         let fallback = || SafeText::clean(&one.reserve.asset.to_string(), 60);
-        Some(LiquidationFall {
+        Some(LiquidationMove {
             symbol: lending.symbols.get(&one.reserve.asset).cloned().unwrap_or_else(fallback),
-            fall: BasisPoints::new(fall.basis_points).ok()?,
-            price: Usd::from_scaled(fall.price, BASE_DECIMALS).ok()?,
+            // A price that would have to more than double is left out.
+            fall: BasisPoints::new(found.basis_points).ok()?,
+            price: Usd::from_scaled(found.price, BASE_DECIMALS).ok()?,
+            rises: found.rises,
         })
     });
     let falls = falls.collect();
     let counted = positions.iter().filter(|one| !one.is_empty() || one.reserve.asset == call.asset());
     let gaps = counted.filter_map(|one| gap(one, spreads)).collect();
-    let is_uncounted = |one: &ReservePosition| one.reserve.asset == call.asset() && !one.is_collateral;
-    let uncounted = matches!(call, LendingCall::Supply { .. }) && positions.iter().any(is_uncounted);
-    Some(LendingEffects { call, before: state.sums?, after, gaps, falls, uncounted })
+    Some(LendingEffects { call, before: state.sums?, after, gaps, falls })
 }
 
 /// Returns the gap between the market's price of a reserve and Bardo's sources; `None` if they agree.

@@ -26,7 +26,7 @@ pub async fn market(
     let Ok(contracts) = MarketContracts::of(reader.network()) else { return Ok(None) };
     let (provider, account) = (reader.client.agreed(), payload.account());
     let lends = payload.proposal().intent == ProposalIntent::Lending;
-    let used = contracts.is_used(provider, account, block).await.map_err(UnknownValue::because)?;
+    let used = reader.receipts.is_used(&contracts, provider, account, block).await.map_err(UnknownValue::because)?;
     match used {
         None => Ok(None),
         Some(false) if !lends => Ok(None),

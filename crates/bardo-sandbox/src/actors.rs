@@ -41,11 +41,14 @@ pub enum ActorRole {
     SecondRelayer,
     /// Delivers intents: unreliable, with a low margin and little funds.
     ThirdRelayer,
+    /// Liquidates debts in the lending market (see `liquidator`).
+    Liquidator,
 }
 
 impl ActorRole {
-    /// All roles of actors.
-    pub const ALL: [Self; 13] = [
+    /// Roles whose accounts hold ether from genesis on: all but the liquidator, which gets its own from the faucet when it
+    /// first has something to do.
+    pub const FUNDED: [Self; 13] = [
         Self::Treasury,
         Self::Arbitrageur,
         Self::FirstTrader,
@@ -77,6 +80,7 @@ impl ActorRole {
             Self::FirstRelayer => "first relayer",
             Self::SecondRelayer => "second relayer",
             Self::ThirdRelayer => "third relayer",
+            Self::Liquidator => "liquidator",
         }
     }
 }
@@ -97,6 +101,7 @@ pub struct Actors {
     first_relayer: DevnetAccount,
     second_relayer: DevnetAccount,
     third_relayer: DevnetAccount,
+    liquidator: DevnetAccount,
     cosigner: DevnetAccount,
 }
 
@@ -121,6 +126,7 @@ impl Actors {
             first_relayer: party(ActorRole::FirstRelayer)?,
             second_relayer: party(ActorRole::SecondRelayer)?,
             third_relayer: party(ActorRole::ThirdRelayer)?,
+            liquidator: party(ActorRole::Liquidator)?,
             cosigner: DevnetAccount::inhabitant("order cosigner")?,
         })
     }
@@ -141,6 +147,7 @@ impl Actors {
             ActorRole::FirstRelayer => &self.first_relayer,
             ActorRole::SecondRelayer => &self.second_relayer,
             ActorRole::ThirdRelayer => &self.third_relayer,
+            ActorRole::Liquidator => &self.liquidator,
         }
     }
 

@@ -13,6 +13,7 @@ use super::error::SandboxError;
 use super::faucet::{self, FaucetAsset};
 use super::genesis::Deployment;
 use super::keeper::{self, FeedFault};
+use super::liquidator::Liquidator;
 use super::market::{self, MarketBlock};
 use super::order_service::OrderService;
 use super::relayers::Relayers;
@@ -58,6 +59,7 @@ pub struct BackgroundActors {
     instructions: Arc<Mutex<ActorSettings>>,
     order_service: OrderService,
     relayers: Arc<OnceLock<Relayers>>,
+    liquidator: Liquidator,
 }
 
 impl BackgroundActors {
@@ -65,6 +67,7 @@ impl BackgroundActors {
     /// are active.
     pub fn new(seed: u64, began: u64, deployment: Arc<Deployment>, actors: Actors) -> Self {
         let order_service = OrderService::new(seed, Arc::clone(&deployment), actors.clone());
+        let liquidator = Liquidator::new(seed, Arc::clone(&deployment), actors.clone());
         Self {
             seed,
             began,
@@ -74,6 +77,7 @@ impl BackgroundActors {
             instructions: Arc::default(),
             order_service,
             relayers: Arc::default(),
+            liquidator,
         }
     }
 
@@ -210,6 +214,9 @@ impl BackgroundActors {
             if chain.pending_nonce(sender).saturating_sub(chain.state().nonce(sender)) < LARGEST_QUEUE {
                 send(chain, &self.actors, order)?;
             }
+        }
+        for order in self.liquidator.orders(chain) {
+            send(chain, &self.actors, order)?;
         }
         self.order_service.follow(chain);
         for order in self.order_service.fills(chain, &prices) {

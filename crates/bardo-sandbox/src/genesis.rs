@@ -194,7 +194,7 @@ pub fn empty_chain(
     let development = accounts.iter().enumerate().map(|(index, account)| {
         (account.address(), if index == 0 { plan.demo_ether } else { ether(DEVELOPMENT_ETHER) })
     });
-    let inhabitants = ActorRole::ALL.iter().map(|role| (actors.address(*role), ether(INHABITANT_ETHER)));
+    let inhabitants = ActorRole::FUNDED.iter().map(|role| (actors.address(*role), ether(INHABITANT_ETHER)));
     let around_agents = agents::funded()?.into_iter().map(|address| (address, ether(AGENT_ETHER)));
     Ok(Chain::new(ChainConfig {
         rules: ChainRules::osaka(plan.chain_id),

@@ -32,6 +32,7 @@ pub mod keep;
 pub mod keeper;
 pub mod keys;
 mod lending;
+mod liquidator;
 mod liquidity;
 pub mod market;
 mod market_v4;

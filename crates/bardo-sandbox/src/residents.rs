@@ -216,7 +216,7 @@ impl FoundMarket {
                 }
             }
         }
-        for role in ActorRole::ALL {
+        for role in ActorRole::FUNDED {
             chain.open_account(actors.address(role), U256::from(ACTOR_BALANCE));
         }
         let lacks = |token: SandboxToken| missing.contains(&token);

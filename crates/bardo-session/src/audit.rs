@@ -75,6 +75,8 @@ pub enum AuditKind {
     LiquidationEnded,
     /// The nonce of an account was set to that of its chain.
     AccountReconciled,
+    /// A liquidator repaid a part of the account's debt in a lending market and took collateral for it.
+    LendingLiquidated,
     /// The Golem died.
     GolemDied,
     /// A password for a loosening action was wrong, or there were too many attempts.
@@ -83,7 +85,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// All kinds, in the order of their declaration.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::PermitIssued,
         Self::PermitRefused,
         Self::PermitConsumed,
@@ -119,6 +121,7 @@ impl AuditKind {
         Self::LiquidationPlanned,
         Self::LiquidationEnded,
         Self::AccountReconciled,
+        Self::LendingLiquidated,
         Self::GolemDied,
         Self::PasswordRefused,
     ];
@@ -161,6 +164,7 @@ impl AuditKind {
             Self::LiquidationPlanned => "liquidation:planned",
             Self::LiquidationEnded => "liquidation:ended",
             Self::AccountReconciled => "account:reconciled",
+            Self::LendingLiquidated => "lending:liquidated",
             Self::GolemDied => "golem:died",
             Self::PasswordRefused => "password:refused",
         }

@@ -112,6 +112,15 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
             text("ledger_next"),
             text("by")
         ),
+        AuditKind::LendingLiquidated => format!(
+            "✕ liquidated on chain {}: {} {} taken for {} {} of debt, in {}",
+            text("chain_id"),
+            text("taken"),
+            text("collateral"),
+            text("covered"),
+            text("debt"),
+            short(&text("tx_hash"))
+        ),
         AuditKind::GolemDied => died(body),
         AuditKind::PasswordRefused => {
             format!("password refused for {}, by {}: {}", text("authorises").replace('_', " "), text("by"), text("why"))

@@ -6,6 +6,7 @@ use alloy_primitives::{Address, B256};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
+use bardo_base::fabric::LiquidationMove;
 use bardo_base::text::SafeText;
 use bardo_base::units::{TokenAmount, Usd};
 
@@ -140,6 +141,9 @@ pub struct ChainSnapshot {
     /// Liquidity positions of the wallet that hold something.
     #[serde(default)]
     pub positions: Vec<PositionRow>,
+    /// Supplies and debts of the wallet in the lending market; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lending: Option<LendingState>,
     /// Activity in `blocks`, oldest first.
     pub activity: Vec<ActivityRow>,
 }
@@ -155,6 +159,48 @@ pub struct PositionRow {
     pub fee_pips: u32,
     /// Exit value at the feeds' prices, with the fees owed, in dollars; `None` without a price of each token.
     pub value: Option<Usd>,
+}
+
+/// Supplies and debts of the wallet in the lending market of a chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LendingState {
+    /// Supplies and debts, one row per token.
+    pub rows: Vec<LendingRow>,
+    /// Health factor in hundredths, rounded down; absent without debt, and while it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<u64>,
+    /// Changes of single prices that make the debt liquidable, the smallest first.
+    pub moves: Vec<LiquidationMove>,
+    /// True if the market could not be read, so that the figures lack it.
+    #[serde(default)]
+    pub unread: bool,
+}
+
+impl LendingState {
+    /// State of a market that could not be read.
+    pub fn unread() -> Self {
+        Self { rows: Vec::new(), health: None, moves: Vec::new(), unread: true }
+    }
+
+    /// True if something is owed.
+    pub fn owes(&self) -> bool {
+        self.rows.iter().any(|row| !row.owed.raw().is_zero())
+    }
+}
+
+/// Supply and debt of the wallet in one token, with interest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LendingRow {
+    /// Symbol of the token.
+    pub symbol: SafeText,
+    /// Amount that is supplied.
+    pub supplied: TokenAmount,
+    /// Value of the supply in dollars; `None` without a price.
+    pub supplied_value: Option<Usd>,
+    /// Amount that is owed.
+    pub owed: TokenAmount,
+    /// Value of the debt in dollars; `None` without a price.
+    pub owed_value: Option<Usd>,
 }
 
 /// Block of a chain.

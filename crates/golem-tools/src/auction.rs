@@ -1,7 +1,7 @@
 //! UniswapX auction orders: start and minimum output, the order itself, and the Permit2 approval before it. Shared by
-//! the order tool and by swaps that prefer an auction.
+//! the order tools and by swaps that prefer an auction. A limit order is one whose price does not fall.
 
-use alloy::primitives::{Address, B256, U256};
+use alloy::primitives::{Address, B256, U256, U512};
 
 use crate::allowances::{self, approve};
 use crate::engine::{CallContext, ToolEnvironment};
@@ -49,6 +49,8 @@ pub struct AuctionPlan {
     pub(super) notes: Vec<String>,
     /// Advice about the order size; `None` if none is needed or nothing could be measured.
     pub(super) size: Option<MevMeasure>,
+    /// Output of the same input in the pools, when the order was made.
+    pub(super) market: TokenAmount,
 }
 
 impl AuctionPlan {
@@ -72,6 +74,9 @@ pub(super) struct AuctionRequest<'a> {
     pub(super) starts_in: u64,
     pub(super) ends_in: u64,
     pub(super) slippage: BasisPoints,
+    /// Price of one whole input token in whole output tokens, for an order with this price alone; `None` for an auction
+    /// from the quote on.
+    pub(super) limit: Option<&'a str>,
 }
 
 /// Start and minimum output of an auction for the input of a route, in raw units of the output token.
@@ -126,6 +131,32 @@ pub(super) async fn terms(
     Ok(AuctionOutputs { start_out, least_out, note: quoted.map(|quoted| source_note(name, quoted, hoped)) })
 }
 
+/// Terms of an order with one price: the output at that price, rounded up, from its beginning to its end.
+///
+/// # Errors
+/// `VALIDATION_FAILED` for a price that is none, or that the pools pay already.
+fn limited(ask: &SwapQuery<'_>, route: &Route, price: &str) -> Result<AuctionOutputs, ToolError> {
+    let price = TokenAmount::parse(price.trim(), ask.token_out.decimals)?;
+    let unit = U512::from(10).pow(U512::from(ask.token_in.decimals));
+    let (quotient, rest) = (U512::from(route.amount_in) * U512::from(price.raw())).div_rem(unit);
+    let least = quotient.saturating_add(U512::from(u8::from(!rest.is_zero())));
+    if least.is_zero() || least > U512::from(U256::MAX) {
+        return Err(invalid("limit_price", &"it gives no amount of the received token: name a price above zero"));
+    }
+    let least = U256::from(least);
+    if least <= route.amount_out {
+        let market = TokenAmount::new(route.amount_out, ask.token_out.decimals)?;
+        let wanted = TokenAmount::new(least, ask.token_out.decimals)?;
+        let symbol = &ask.token_out.symbol;
+        let what = format_args!(
+            "the pools pay {market} {symbol} now, and this price asks for {wanted}: use uniswap_execute_swap, or name a \
+             higher price"
+        );
+        return Err(invalid("limit_price", &what));
+    }
+    Ok(AuctionOutputs { start_out: least, least_out: least, note: None })
+}
+
 pub(super) fn points(bps: u32) -> Result<BasisPoints, ToolError> {
     BasisPoints::new(bps).map_err(|error| ToolError::new(ErrorCode::ValidationFailed, error))
 }
@@ -157,8 +188,16 @@ pub(super) async fn order(
     let quoted_at = world.clock.now_millis();
     let (route, snapshot, _) = ask.route(world).await?;
     let now = chain.deadline_time(&*world.clock, snapshot.timestamp);
-    let (terms, share) =
-        futures::join!(terms(world, &ask, &route, kind, now), liquidity_share(chain, &route, &snapshot));
+    let (terms, size) = match request.limit {
+        // Whoever fills it pays this price from wherever: its size moves nothing here.
+        Some(price) => (limited(&ask, &route, price), None),
+        None => {
+            let (terms, share) =
+                futures::join!(terms(world, &ask, &route, kind, now), liquidity_share(chain, &route, &snapshot));
+            // The size note is advisory: failing to measure it does not block the order.
+            (terms, size_advice(share.ok().as_ref(), &route.price_impact))
+        }
+    };
     let AuctionOutputs { start_out, least_out: least, note } = terms?;
     let deadline = now.saturating_add(request.ends_in);
     let auction = decay(kind, request, chain.network().block_millis, snapshot.block_number)?;
@@ -185,8 +224,8 @@ pub(super) async fn order(
         end: TokenAmount::new(least, ask.token_out.decimals)?,
         symbol: ask.token_out.symbol.clone(),
         notes: notes(kind).into_iter().map(str::to_owned).chain(note).collect(),
-        // The size note is advisory: failing to measure it does not block the order.
-        size: size_advice(share.ok().as_ref(), &route.price_impact),
+        size,
+        market: TokenAmount::new(route.amount_out, ask.token_out.decimals)?,
     };
     let expected = plan.outcome(&format!("{amount_in} {}", ask.token_in.symbol));
     let holder = pool_with(&route, &snapshot, ask.contract_out);
@@ -419,6 +458,7 @@ mod tests {
             starts_in,
             ends_in,
             slippage: BasisPoints::ZERO,
+            limit: None,
         };
         for kind in [OrderKind::DutchV2, OrderKind::DutchV3] {
             assert_eq!(settable_start(kind, &request(10, 5)), Ok(()), "the default says nothing");

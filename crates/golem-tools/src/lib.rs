@@ -91,6 +91,7 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &trading::uniswap_execute_swap::TOOL_DEF,
     &trading::uniswap_get_quote::TOOL_DEF,
     &trading::uniswap_get_uniswapx_order_status::TOOL_DEF,
+    &trading::uniswap_place_limit_order::TOOL_DEF,
     &trading::uniswap_submit_cross_chain_intent::TOOL_DEF,
     &trading::uniswap_submit_uniswapx_order::TOOL_DEF,
     &trading::uniswapx_cancel_order::TOOL_DEF,

@@ -1,7 +1,9 @@
-//! Life of a Golem: a health monitor that measures vitals and sets the phase, an animation that follows events, and a
-//! planner that plays a scenario through the eight tools. It ends with the phase Terminal or on request.
+//! Life of a Golem: a health monitor that measures vitals and sets the phase, an animation that follows events, a planner
+//! that plays a scenario through the eight tools, and a rescuer that repays debts whose security falls too low. It ends with
+//! the phase Terminal or on request.
 
 mod planner;
+mod rescue;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use planner::Planner;
+use rescue::{LowHealth, RescueBell, Rescuer};
 
 use super::agent_api::AgentSession;
 use super::brain::{AgentSignals, Brain, BrainEnd, TextBudget, operator};
@@ -162,7 +165,17 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         config.phase.send_replace(Phase::Terminal);
         return Err(dead(life.last_words));
     }
+    let (rescuer, bell) = Rescuer::new(
+        config.agent.clone(),
+        Arc::clone(&config.world),
+        voice.clone(),
+        config.stop.clone(),
+        config.leaving.clone(),
+        Arc::clone(&config.clock),
+    );
     let health_monitor = HealthMonitor {
+        bell,
+        was_low: false,
         gauge: VitalsMeter::new(Arc::clone(&config.world), terms)?,
         stored_high_water: life.high_water,
         machine: PhaseMachine::new(config.phases),
@@ -233,6 +246,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
             last_words.react(None, SpriteEvent::Dies);
         }
         () = body => {}
+        () = rescuer.follow() => {}
     }
     config.played.send_modify(|played| played.done = true);
     Ok(())
@@ -287,6 +301,9 @@ async fn led_by(
 
 /// Health monitor: measures the vitals and sets the phase.
 struct HealthMonitor {
+    bell: RescueBell,
+    /// True if a health factor was too low at the last heartbeat.
+    was_low: bool,
     gauge: VitalsMeter,
     /// High-water mark stored in memory.
     stored_high_water: Option<Usd>,
@@ -336,6 +353,13 @@ impl HealthMonitor {
                 self.voice.emit(EventKind::PhaseChanged(PhaseChanged { from: change.from, to: change.to, why }));
             }
             self.voice.emit(EventKind::Vitals(Box::new(self.gauge.to_event(&self.machine, &reading, &worth))));
+            let (markets, least) = (worth.lending.unwrap_or_default(), self.gauge.least_health());
+            let is_low = rescue::is_low(&markets, least);
+            // Also once when all are well again, so that the next fall is a new one.
+            if (is_low || std::mem::replace(&mut self.was_low, is_low)) && self.machine.phase() != Phase::Terminal {
+                self.was_low = is_low;
+                self.bell.ring(LowHealth { markets, least, attendance: self.clock.attend() });
+            }
             if self.machine.phase() == Phase::Terminal {
                 let words = SafeText::clean(&format!("I end here: {}.", self.machine.why()), 300);
                 if let Err(error) = self.memory.die(words, now).await {

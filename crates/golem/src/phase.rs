@@ -6,9 +6,11 @@
 //! | gas runway, at most | 3 d | 1 d | 6 h | 0 |
 //! | failures in a row, of the limit | one fewer | the limit | | |
 //! | age, of the lifespan | 80 % | 90 % | 95 % | 100 % |
+//! | health factor below, in parts of the policy's margin above 1 | | 100 % | 50 % | |
 //!
 //! A measure triggers a phase when it reaches the threshold. It stays active until it is back at half the threshold;
-//! for the runway, at twice; for failures, below half. Age never goes back. The worst measure decides.
+//! for the runway, at twice; for failures, below half; for the health factor, at a twentieth above it. Age never goes back.
+//! The worst measure decides.
 //!
 //! Deterioration takes effect at once. Improvement goes one phase at a time, each after a dwell without an active
 //! measure for the current phase. Terminal requires a whole dwell in which every reading triggers it. Losses count for
@@ -17,9 +19,10 @@
 //!
 //! An unknown measure triggers nothing and prevents improvement.
 
+use bardo_base::fabric::health_factor;
 use bardo_base::model::Phase;
 
-/// One hundred percent, in basis points.
+/// One hundred percent in basis points, and one in ten thousandths.
 const WHOLE: u64 = 10_000;
 
 /// Thresholds of the phases.
@@ -44,6 +47,9 @@ pub struct PhaseThresholds {
     pub failures_left: Option<u32>,
     /// Minimum share of the lifespan, in basis points.
     pub age_bps: u64,
+    /// Health factor below which a debt triggers this phase, as a part of the margin between 1 and the policy's minimum, in
+    /// basis points; `None` if debts do not trigger it.
+    pub health_margin_bps: Option<u64>,
 }
 
 impl PhaseRules {
@@ -56,6 +62,7 @@ impl PhaseRules {
                 runway_seconds: 3 * 86_400,
                 failures_left: Some(1),
                 age_bps: 8_000,
+                health_margin_bps: None,
             },
             PhaseThresholds {
                 phase: Phase::Defensive,
@@ -63,6 +70,7 @@ impl PhaseRules {
                 runway_seconds: 86_400,
                 failures_left: Some(0),
                 age_bps: 9_000,
+                health_margin_bps: Some(WHOLE),
             },
             PhaseThresholds {
                 phase: Phase::Survival,
@@ -70,6 +78,7 @@ impl PhaseRules {
                 runway_seconds: 6 * 3_600,
                 failures_left: None,
                 age_bps: 9_500,
+                health_margin_bps: Some(WHOLE / 2),
             },
             PhaseThresholds {
                 phase: Phase::Terminal,
@@ -77,6 +86,7 @@ impl PhaseRules {
                 runway_seconds: 0,
                 failures_left: None,
                 age_bps: WHOLE,
+                health_margin_bps: None,
             },
         ],
         dwell_millis: 60_000,
@@ -113,6 +123,24 @@ pub struct PhaseReading {
     pub age_seconds: u64,
     /// Lifespan in seconds; `None` for no limit.
     pub lifespan_seconds: Option<u64>,
+    /// Security of the debts in lending markets.
+    pub health: DebtHealth,
+}
+
+/// Security of debts in lending markets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DebtHealth {
+    /// Nothing is owed.
+    NoDebt,
+    /// Lowest health factor of a market, and the policy's minimum, both in ten thousandths.
+    Factor {
+        /// Health factor, rounded down.
+        found: u64,
+        /// Minimum of the policy, of 1 or more.
+        least: u64,
+    },
+    /// A market could not be read, or has no price of what is owed or secures it.
+    Unknown,
 }
 
 /// Time until the gas is used up.
@@ -137,11 +165,13 @@ pub enum PhaseMeasure {
     Failures,
     /// Age relative to the lifespan.
     Age,
+    /// Health factor of debts in lending markets.
+    Health,
 }
 
 impl PhaseMeasure {
     /// All measures, in the order in which they are checked.
-    pub const ALL: [Self; 4] = [Self::Drawdown, Self::Runway, Self::Failures, Self::Age];
+    pub const ALL: [Self; 5] = [Self::Drawdown, Self::Runway, Self::Failures, Self::Age, Self::Health];
 
     /// Describes this measure of a reading as a sentence fragment.
     pub fn words(self, reading: &PhaseReading) -> String {
@@ -159,6 +189,15 @@ impl PhaseMeasure {
             Self::Age => match reading.lifespan_seconds {
                 Some(given) => format!("age {} of {}", span(reading.age_seconds), span(given)),
                 None => format!("age {}", span(reading.age_seconds)),
+            },
+            Self::Health => match reading.health {
+                DebtHealth::NoDebt => "owes nothing".to_owned(),
+                DebtHealth::Factor { found, least } => {
+                    let hundredths = |factor: u64| health_factor(Some(factor / 100));
+                    let side = if found < least { "below" } else { "near" };
+                    format!("health factor {}, {side} the minimum of {}", hundredths(found), hundredths(least))
+                }
+                DebtHealth::Unknown => "its health factor cannot be read".to_owned(),
             },
         }
     }
@@ -216,6 +255,15 @@ fn verdict(measure: PhaseMeasure, row: &PhaseThresholds, reading: &PhaseReading)
                 place(lived >= u128::from(given) * u128::from(row.age_bps), false)
             }
             None => MeasureVerdict::Clear,
+        },
+        PhaseMeasure::Health => match (row.health_margin_bps, reading.health) {
+            (None, _) | (_, DebtHealth::NoDebt) => MeasureVerdict::Clear,
+            (Some(_), DebtHealth::Unknown) => MeasureVerdict::Unknown,
+            (Some(part), DebtHealth::Factor { found, least }) => {
+                let margin = least.saturating_sub(WHOLE).saturating_mul(part) / WHOLE;
+                let limit = WHOLE.saturating_add(margin);
+                place(found < limit, found.saturating_mul(20) < limit.saturating_mul(21))
+            }
         },
     }
 }

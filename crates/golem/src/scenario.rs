@@ -73,6 +73,8 @@ const BUNDLED: &[(&str, &str)] = &[
     ("crash", include_str!("../../../assets/scenarios/crash.toml")),
     ("day-of-trading", include_str!("../../../assets/scenarios/day-of-trading.toml")),
     ("rebalancing", include_str!("../../../assets/scenarios/rebalancing.toml")),
+    ("repaid-in-time", include_str!("../../../assets/scenarios/repaid-in-time.toml")),
+    ("liquidated", include_str!("../../../assets/scenarios/liquidated.toml")),
 ];
 
 /// Script of a Golem's steps and of external events.

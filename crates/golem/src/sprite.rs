@@ -97,6 +97,7 @@ impl SpriteEvent {
             | EventKind::GolemNow(_)
             | EventKind::MemoryHits(_)
             | EventKind::DirectiveChanged(_)
+            | EventKind::LendingLiquidated(_)
             | EventKind::Caption(_)
             | EventKind::AlertChannel(_)
             | EventKind::FabricGap(_)

@@ -18,14 +18,15 @@ use std::sync::Arc;
 use alloy::primitives::{Address, B256, U256};
 use alloy::providers::bindings::IMulticall3;
 
-use super::phase::{PhaseMachine, PhaseReading, Runway};
+use super::phase::{DebtHealth, PhaseMachine, PhaseReading, Runway};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc7683::{DestinationSettler, OriginSettler};
 use bardo_base::error::{ErrorCode, ToolError};
-use bardo_base::fabric::Vitals;
+use bardo_base::fabric::{LendingVitals, Vitals};
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
+use bardo_safety::policy::MinFactor;
 use bardo_safety::typed::TypedMessage;
 use golem_chain::multicall::{BatchResults, CallBatch};
 use golem_chain::network::KnownContract;
@@ -38,6 +39,8 @@ use golem_protocols::uniswap::positions::{
 use golem_tools::engine::{ConnectedChain, ToolEnvironment};
 
 mod lending;
+
+pub use lending::{ChainLending, LendingHealth};
 #[cfg(test)]
 mod tests;
 
@@ -61,6 +64,8 @@ pub struct AccountValue {
     pub equity: Option<Usd>,
     /// Native tokens on all chains, in wei; `None` if a chain did not answer.
     pub gas_wei: Option<U256>,
+    /// Supplies and debts in the lending market of each chain that has any; `None` if they could not be read.
+    pub lending: Option<Vec<ChainLending>>,
 }
 
 /// Vitals meter of a Golem.
@@ -140,6 +145,14 @@ impl VitalsMeter {
         (caps.failures, u64::from(caps.stop_loss.get()))
     }
 
+    /// Returns the policy's minimum health factor, in ten thousandths. Without a policy nothing is signed, so that only what
+    /// is shown depends on it.
+    pub fn least_health(&self) -> u64 {
+        let rules = self.world.rules_in_force();
+        let least = rules.map_or(MinFactor::DEFAULT, |rules| rules.policy().rules().min_health_factor);
+        u64::from(least.ten_thousandths())
+    }
+
     /// Reads the number of consecutive failures from the failure breaker, so that phase and breaker agree. If the
     /// ledger cannot be read, the last count stays.
     fn count_failures(&mut self) {
@@ -159,7 +172,7 @@ impl VitalsMeter {
 
     /// Measures the vitals at `now`, in milliseconds since the Unix epoch.
     pub async fn read(&mut self, now: u64) -> (PhaseReading, AccountValue) {
-        let worth = self.worth().await.unwrap_or(AccountValue { equity: None, gas_wei: None });
+        let worth = self.worth().await.unwrap_or(AccountValue { equity: None, gas_wei: None, lending: None });
         self.mark.note(now, worth.equity);
         self.count_failures();
         let reading = PhaseReading {
@@ -171,6 +184,7 @@ impl VitalsMeter {
             failures_limit: self.limits().0,
             age_seconds: now.saturating_sub(self.born_at) / 1_000,
             lifespan_seconds: self.lifespan_seconds,
+            health: lending::health(worth.lending.as_deref(), self.least_health()),
         };
         (reading, worth)
     }
@@ -184,13 +198,16 @@ impl VitalsMeter {
         let asked = self.world.chains().iter().map(|chain| held(&self.world, chain, self.account, &bridges));
         let chains = futures::future::try_join_all(asked).await.ok()?;
         let delivered: BTreeSet<B256> = chains.iter().flat_map(|held| held.delivered.iter().copied()).collect();
-        let mut worth = AccountValue { equity: Some(Usd::ZERO), gas_wei: Some(U256::ZERO) };
+        let mut worth = AccountValue { equity: Some(Usd::ZERO), gas_wei: Some(U256::ZERO), lending: Some(Vec::new()) };
         for held in chains {
             let locked = held.locked.iter().filter(|(id, _)| !delivered.contains(id)).map(|(_, value)| *value);
             for value in std::iter::once(held.value).chain(locked) {
                 worth.equity = worth.equity.zip(value).and_then(|(sum, value)| sum.checked_add(value).ok());
             }
             worth.gas_wei = worth.gas_wei.map(|sum| sum.saturating_add(held.coin));
+            if let Some(all) = &mut worth.lending {
+                all.extend(held.lending);
+            }
         }
         Some(worth)
     }
@@ -237,7 +254,25 @@ impl VitalsMeter {
             failures_limit: reading.failures_limit,
             age_seconds: reading.age_seconds,
             lifespan_seconds: reading.lifespan_seconds,
+            lending: worth.lending.as_deref().and_then(|all| self.lending_vitals(all, reading.health)),
         }
+    }
+
+    /// Sums of all markets for observers; `None` without supplies and debts.
+    fn lending_vitals(&self, all: &[ChainLending], health: DebtHealth) -> Option<LendingVitals> {
+        let sum = |of: fn(&ChainLending) -> Option<Usd>| {
+            all.iter().try_fold(Usd::ZERO, |sum, one| sum.checked_add(of(one)?).ok())
+        };
+        let health = match health {
+            DebtHealth::Factor { found, .. } => Some(found / 100),
+            DebtHealth::NoDebt | DebtHealth::Unknown => None,
+        };
+        (!all.is_empty()).then(|| LendingVitals {
+            supplied: sum(|one| one.supplied),
+            owed: sum(|one| one.owed),
+            health,
+            least: self.least_health() / 100,
+        })
     }
 }
 
@@ -265,6 +300,8 @@ struct ChainValue {
     locked: Vec<(B256, Option<Usd>)>,
     /// Bridge orders that were delivered on this chain.
     delivered: Vec<B256>,
+    /// Supplies and debts in its lending market; `None` without any.
+    lending: Option<ChainLending>,
 }
 
 /// Settler status of a deposit that is still locked.
@@ -334,11 +371,9 @@ async fn held(
             delivered.push(id);
         }
     }
-    let (supplies, debts) = lent.take(&answers).ok_or_else(|| silent("supplies and debts"))?;
-    // Anybody can give an account a supply. One of a token that is not listed has no value here, as a position has none.
-    let listed = |token: Address| network.book.tokens().iter().any(|one| one.address == token);
-    let supplies = supplies.into_iter().filter(|(token, ..)| listed(*token));
-    holdings.extend(supplies.map(|(token, decimals, amount)| (token, decimals, amount, None)));
+    let mut lent = lent.take(&answers).ok_or_else(|| silent("supplies and debts"))?;
+    lent.keep_listed(|token| network.book.tokens().iter().any(|one| one.address == token));
+    holdings.extend(lent.supplies.iter().map(|(token, decimals, amount)| (*token, *decimals, *amount, None)));
     holdings.retain(|(_, _, amount, _)| !amount.is_zero());
     let counted = counted_positions(chain, &positions);
     let of_positions = counted.iter().flat_map(|(_, tokens)| tokens.map(|(token, _)| token));
@@ -359,8 +394,10 @@ async fn held(
             None => value = value.zip(worth).and_then(|(sum, worth)| sum.checked_add(worth).ok()),
         }
     }
-    let value = lending::less(chain, value, &debts).await;
-    Ok(ChainValue { value, coin, locked, delivered })
+    let lending = lent.valued(chain, &feeds).await;
+    let owed = lending.as_ref().map_or(Some(Usd::ZERO), |lending| lending.owed);
+    let value = value.zip(owed).map(|(value, owed)| value.checked_sub(owed).unwrap_or(Usd::ZERO));
+    Ok(ChainValue { value, coin, locked, delivered, lending })
 }
 
 /// Sends a batch that `push` fills together with the questions for the account's liquidity positions, until all of them

@@ -3,7 +3,7 @@
 use alloy::primitives::aliases::I192;
 use alloy::primitives::{Address, U256};
 use bardo::aave::math::{RAY, ray_mul};
-use bardo::aave::position::{AccountSums, ReservePosition, price_falls};
+use bardo::aave::position::{AccountSums, ReservePosition, price_moves};
 use bardo::aave::reserve::ReserveState;
 use bardo::abi::aave::{AaveAddressesProvider, AaveBalance, AaveOracle, AavePool, AaveProtocolDataProvider};
 use bardo::abi::erc20::{Erc20, OpenMint};
@@ -119,7 +119,7 @@ fn dollars(amount: u64, price: u64, decimals: u8) -> U256 {
 fn sums_rates_and_health_of_random_accounts_are_those_of_the_contracts() {
     let mut market = Market::new();
     let mut random = ChaCha8Rng::seed_from_u64(27);
-    let (mut indebted, mut fell, mut repaid) = (0, 0, 0);
+    let (mut indebted, mut moved, mut repaid) = (0, [0; 3], 0);
     for round in 0..ROUNDS {
         market.world.block.number += 1;
         market.world.block.timestamp += random.random_range(1..200_000_u64);
@@ -171,20 +171,27 @@ fn sums_rates_and_health_of_random_accounts_are_those_of_the_contracts() {
         if round % 5 != 0 {
             continue;
         }
-        // Below the price of a fall the debt is liquidable, and at it the health factor is one, but for the mean threshold,
+        // At the price of a move the health factor is one, and beyond it the debt is liquidable, but for the mean threshold,
         // which the pool rounds down to a basis point of some 7,700.
-        let falls = price_falls(&positions).unwrap();
-        for (one, fall) in positions.iter().zip(falls) {
-            let Some(fall) = fall.filter(|fall| fall.basis_points > 0) else { continue };
+        let moves = price_moves(&positions).unwrap();
+        for (one, fall) in positions.iter().zip(moves) {
+            // A feed's answer has 192 bits, and so far no price moves.
+            let Some(fall) = fall.filter(|fall| (1..1_000_000).contains(&fall.basis_points)) else { continue };
             let (_, asset, ..) = TOKENS.into_iter().find(|row| market.token(row.0) == one.reserve.asset).unwrap();
             let (before, one_wad) = (market.world.state.clone(), U256::from(10).pow(U256::from(18)));
-            market.push(asset, fall.price * U256::from(999) / U256::from(1_000));
-            assert!(market.sums(user).health < one_wad, "round {round}");
             market.push(asset, fall.price);
             let health = market.sums(user).health;
             assert!(health.abs_diff(one_wad) < one_wad / U256::from(5_000), "round {round}: {health}");
+            // A tenth further, on the side where the debt can be liquidated.
+            let further = if fall.rises { 1_100 } else { 900 };
+            market.push(asset, fall.price * U256::from(further) / U256::from(1_000));
+            assert!(market.sums(user).health < health, "round {round}");
+            if one.debt.is_zero() {
+                assert!(market.sums(user).health < one_wad, "round {round}");
+            }
             market.world.state = before;
-            fell += 1;
+            let sides = if !one.debt.is_zero() && !one.supplied.is_zero() { 2 } else { usize::from(fall.rises) };
+            moved[sides] += 1;
         }
         // The debt with a day's interest repays all of it and takes no more than the debt.
         for one in positions.iter().filter(|one| !one.debt.is_zero()) {
@@ -203,8 +210,9 @@ fn sums_rates_and_health_of_random_accounts_are_those_of_the_contracts() {
             market.world.state = before;
         }
     }
-    println!("{ROUNDS} rounds: {indebted} with debt, {fell} falls, {repaid} repayments");
-    assert!(indebted > 1_000 && fell > 100 && repaid > 300, "{indebted} {fell} {repaid}");
+    println!("{ROUNDS} rounds: {indebted} with debt, {moved:?} falls, rises and of both sides, {repaid} repayments");
+    let enough = moved[0] > 100 && moved[1] > 100 && moved[2] > 20;
+    assert!(indebted > 1_000 && enough && repaid > 300, "{indebted} {moved:?} {repaid}");
 }
 
 #[test]

@@ -223,6 +223,7 @@ fn snapshot(gas: &str, dollars: u32, breaker: BreakerState) -> SessionNews {
             block: 1,
             rows: vec![row],
             positions: vec![],
+            lending: None,
         }],
         equity: Some(Usd::whole(dollars)),
         all_priced: true,
@@ -288,6 +289,7 @@ fn a_move_of_a_price_is_reported_for_its_token() {
             pools: Vec::new(),
             balances: Vec::new(),
             positions: Vec::new(),
+            lending: None,
             activity: Vec::new(),
         })))
     };

@@ -24,7 +24,8 @@ use crate::text::SafeText;
 use crate::units::Usd;
 
 pub use life::{
-    Caption, DirectiveChanged, GolemState, GolemThought, MemoryHits, PhaseChanged, SpriteChanged, SpriteState, Vitals,
+    Caption, DirectiveChanged, GolemState, GolemThought, LendingLiquidated, LendingVitals, MemoryHits, PhaseChanged,
+    SpriteChanged, SpriteState, Vitals,
 };
 pub use limits::{
     BreakerState, ChainOpened, LimitUsage, LimitsChanged, PolicyState, SessionOpened, SpendState, StopLossState,
@@ -129,6 +130,9 @@ pub enum EventKind {
     /// Health figures of the Golem, such as equity, drawdown and gas.
     #[serde(rename = "vitals")]
     Vitals(Box<Vitals>),
+    /// A part of the account's debt in a lending market was liquidated.
+    #[serde(rename = "lending:liquidated")]
+    LendingLiquidated(Box<LendingLiquidated>),
     /// The Golem's phase changed.
     #[serde(rename = "phase:changed")]
     PhaseChanged(PhaseChanged),

@@ -158,8 +158,8 @@ pub enum Finding {
         /// Health factor after, in hundredths, rounded down; `None` without debt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<u64>,
-        /// Fall of each collateral's price that alone makes the debt liquidable afterwards.
-        falls: Vec<LiquidationFall>,
+        /// Changes of single prices that make the debt liquidable afterwards.
+        falls: Vec<LiquidationMove>,
     },
     /// The action violates rules.
     Broken {
@@ -180,22 +180,27 @@ pub enum Finding {
     },
 }
 
-/// Fall of one collateral's price, all other prices the same, at which a debt can be liquidated.
+/// Change of one token's price, all other prices the same, at which a debt can be liquidated: a fall of what secures it, or
+/// a rise of what is owed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LiquidationFall {
-    /// Symbol of the collateral.
+pub struct LiquidationMove {
+    /// Symbol of the token.
     pub symbol: SafeText,
-    /// Fall of the price, rounded down.
+    /// Change of the price, rounded down.
     pub fall: BasisPoints,
-    /// Price in dollars from which downwards the debt can be liquidated, rounded up.
+    /// Price in dollars from which on the debt can be liquidated, rounded to the side of the present price.
     pub price: Usd,
+    /// True if the price must rise, false if it must fall.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rises: bool,
 }
 
 /// As in `liquidated if WETH falls 23.1 % to $2,630.00`.
-impl fmt::Display for LiquidationFall {
+impl fmt::Display for LiquidationMove {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tenths = self.fall.get() / 10;
-        write!(f, "liquidated if {} falls {}.{} % to {}", self.symbol, tenths / 10, tenths % 10, dollars(self.price))
+        let Self { symbol, fall, price, rises } = self;
+        let (tenths, verb) = (fall.get() / 10, if *rises { "rises" } else { "falls" });
+        write!(f, "liquidated if {symbol} {verb} {}.{} % to {}", tenths / 10, tenths % 10, dollars(*price))
     }
 }
 

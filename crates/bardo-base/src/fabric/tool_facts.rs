@@ -51,7 +51,10 @@ impl ToolFacts {
     pub fn of(meta: &ToolMeta) -> Self {
         let steps = match meta.card {
             Some(CardKind::Swap) => meta.progress_steps.iter().map(|step| Cow::Borrowed(*step)).collect(),
-            Some(CardKind::Quote | CardKind::Order | CardKind::CrossChain | CardKind::Allowance) | None => Vec::new(),
+            Some(
+                CardKind::Quote | CardKind::Order | CardKind::CrossChain | CardKind::Allowance | CardKind::Lending,
+            )
+            | None => Vec::new(),
         };
         Self { card: meta.card, signs: meta.signs(), steps }
     }
@@ -61,7 +64,10 @@ impl ToolFacts {
         let Some((_, card, signs)) = EARLIER.iter().find(|(name, _, _)| *name == tool) else { return Self::default() };
         let steps = match card {
             Some(CardKind::Swap) => SWAP_STEPS.iter().map(|step| Cow::Borrowed(*step)).collect(),
-            Some(CardKind::Quote | CardKind::Order | CardKind::CrossChain | CardKind::Allowance) | None => Vec::new(),
+            Some(
+                CardKind::Quote | CardKind::Order | CardKind::CrossChain | CardKind::Allowance | CardKind::Lending,
+            )
+            | None => Vec::new(),
         };
         Self { card: *card, signs: *signs, steps }
     }

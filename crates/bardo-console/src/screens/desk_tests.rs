@@ -29,6 +29,7 @@ use bardo_session::handle::{DevnetControl, QueryResult, SessionCommand};
 
 mod asking;
 mod audit;
+mod lending;
 mod narrowing;
 mod registry;
 mod results;

@@ -24,12 +24,13 @@ use crate::widgets::Moment;
 use crate::widgets::chart::{LineChart, TimeRange};
 use crate::widgets::figure::left;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
+use bardo_base::fabric::{LiquidationMove, health_factor};
 use bardo_base::text::{SafeText, width};
 use bardo_base::units::{TokenAmount, Usd};
 use bardo_session::handle::{
     AllowanceState, AllowancesState, SessionCommand, SessionSnapshot, SilentToken, WatchedHoldings,
 };
-use bardo_session::market::PositionRow;
+use bardo_session::market::{LendingRow, LendingState, PositionRow};
 
 /// Height of the spending panel if only gas costs fit, in lines with the frame.
 const LEAST_SPENT: u16 = 4;
@@ -182,7 +183,23 @@ impl Portfolio {
                 {
                     continue;
                 }
-                HoldingRow::Token(..) | HoldingRow::Position(_) | HoldingRow::WatchedToken(..) => {}
+                HoldingRow::Supply(lent) | HoldingRow::Debt(lent)
+                    if !self.filter.lets(&format!("{chain} {} lending", lent.symbol)) =>
+                {
+                    continue;
+                }
+                HoldingRow::Security(_) | HoldingRow::Liquidation(_)
+                    if !self.filter.lets(&format!("{chain} lending")) =>
+                {
+                    continue;
+                }
+                HoldingRow::Token(..)
+                | HoldingRow::Position(_)
+                | HoldingRow::Supply(_)
+                | HoldingRow::Debt(_)
+                | HoldingRow::Security(_)
+                | HoldingRow::Liquidation(_)
+                | HoldingRow::WatchedToken(..) => {}
             }
             kept.push(row);
         }
@@ -293,6 +310,14 @@ enum HoldingRow<'s> {
     Chain(&'s SafeText, u64, Option<Usd>),
     Token(&'s SafeText, TokenAmount, Option<Usd>),
     Position(&'s PositionRow),
+    /// Supply in the lending market.
+    Supply(&'s LendingRow),
+    /// Debt in the lending market, which is subtracted.
+    Debt(&'s LendingRow),
+    /// Lending market with the security of its debts, above its supplies and debts; also that it could not be read.
+    Security(&'s LendingState),
+    /// Nearest change of a price that liquidates its debts.
+    Liquidation(&'s LiquidationMove),
     /// Watch-only account on a chain: its holdings follow, and count in no total.
     Watched(&'s WatchedHoldings),
     WatchedToken(&'s SafeText, TokenAmount, Option<Usd>),
@@ -302,7 +327,13 @@ impl HoldingRow<'_> {
     fn is_heading(&self) -> bool {
         match self {
             Self::Chain(..) | Self::Watched(_) => true,
-            Self::Token(..) | Self::Position(_) | Self::WatchedToken(..) => false,
+            Self::Token(..)
+            | Self::Position(_)
+            | Self::Supply(_)
+            | Self::Debt(_)
+            | Self::Security(_)
+            | Self::Liquidation(_)
+            | Self::WatchedToken(..) => false,
         }
     }
 }
@@ -310,11 +341,17 @@ impl HoldingRow<'_> {
 fn holding_rows(snapshot: &SessionSnapshot) -> Vec<HoldingRow<'_>> {
     let mut all = Vec::new();
     for chain in &snapshot.holdings {
-        let mut priced = chain.values().flatten();
-        let total = priced.try_fold(Usd::ZERO, |sum, value| sum.checked_add(value).ok());
-        all.push(HoldingRow::Chain(&chain.chain, chain.block, total));
+        all.push(HoldingRow::Chain(&chain.chain, chain.block, chain.net()));
         all.extend(chain.rows.iter().map(|row| HoldingRow::Token(&row.symbol, row.amount, row.value)));
         all.extend(chain.positions.iter().map(HoldingRow::Position));
+        if let Some(lending) = &chain.lending {
+            let rows = || lending.rows.iter();
+            all.push(HoldingRow::Security(lending));
+            let nearest = lending.moves.first().filter(|_| lending.health.is_some_and(|health| health >= 100));
+            all.extend(nearest.map(HoldingRow::Liquidation));
+            all.extend(rows().filter(|row| !row.supplied.raw().is_zero()).map(HoldingRow::Supply));
+            all.extend(rows().filter(|row| !row.owed.raw().is_zero()).map(HoldingRow::Debt));
+        }
     }
     for watched in &snapshot.watched {
         all.push(HoldingRow::Watched(watched));
@@ -329,6 +366,29 @@ fn worth_of(value: Option<Usd>) -> (String, Role) {
     value.map_or_else(|| ("no price".to_owned(), Role::StateCare), |value| (dollars(value), Role::Text))
 }
 
+/// Value of a debt with its minus sign, or that it has no price.
+fn owed_of(value: Option<Usd>) -> (String, Role) {
+    match value {
+        Some(value) => (format!("−{}", dollars(value)), Role::StateCare),
+        None => worth_of(None),
+    }
+}
+
+/// Name of a lending market, with the health factor of the debts there.
+fn security(lending: &LendingState) -> Vec<StyledText> {
+    let name = ("Aave".to_owned(), Role::TextStrong);
+    let (words, role) = match lending.health {
+        _ if lending.unread => ("  ? could not be read".to_owned(), Role::StateCare),
+        Some(health) if health < 100 => {
+            (format!("  ✕ health {}, can be liquidated", health_factor(Some(health))), Role::StateBad)
+        }
+        Some(health) => (format!("  health {}", health_factor(Some(health))), Role::Text),
+        None if lending.owes() => ("  ? health unknown".to_owned(), Role::StateCare),
+        None => ("  supplied, no debt".to_owned(), Role::TextDim),
+    };
+    vec![name, (words, role)]
+}
+
 /// Share of each row in the total, as whole percents; empty for chain headings.
 fn shares(held: &[HoldingRow<'_>], whole: Option<Usd>) -> Vec<String> {
     use bardo_base::units::Rounding::Down;
@@ -336,6 +396,8 @@ fn shares(held: &[HoldingRow<'_>], whole: Option<Usd>) -> Vec<String> {
     let worths = held.iter().map(|row| match row {
         HoldingRow::Token(.., value) => scaled(*value),
         HoldingRow::Position(position) => scaled(position.value),
+        HoldingRow::Supply(lent) => scaled(lent.supplied_value),
+        HoldingRow::Debt(_) | HoldingRow::Security(_) | HoldingRow::Liquidation(_) => None,
         HoldingRow::Chain(..) | HoldingRow::Watched(_) | HoldingRow::WatchedToken(..) => None,
     });
     let percents = whole_percents(&worths.collect::<Vec<_>>(), scaled(whole).unwrap_or(0));
@@ -499,6 +561,31 @@ impl Widget for HoldingsPanel<'_> {
                         (part, Role::TextDim),
                     ];
                     tokens.push((at, cells));
+                }
+                HoldingRow::Supply(lent) => {
+                    let cells = vec![
+                        (lent.symbol.to_string(), Role::Text),
+                        (amount(lent.supplied, 6), Role::TextStrong),
+                        worth_of(lent.supplied_value),
+                        (part, Role::TextDim),
+                    ];
+                    tokens.push((at, cells));
+                }
+                HoldingRow::Debt(lent) => {
+                    let cells = vec![
+                        (lent.symbol.to_string(), Role::Text),
+                        (format!("owed {}", amount(lent.owed, 6)), Role::TextStrong),
+                        owed_of(lent.owed_value),
+                        (String::new(), Role::TextDim),
+                    ];
+                    tokens.push((at, cells));
+                }
+                HoldingRow::Security(lending) => {
+                    painter.row(place, &cut(&security(lending), usize::from(inner.width)), &[]);
+                }
+                HoldingRow::Liquidation(found) => {
+                    let words = [(found.to_string(), Role::TextDim)];
+                    painter.row(place, &cut(&words, usize::from(inner.width)), &[]);
                 }
                 HoldingRow::Token(symbol, held, value) | HoldingRow::WatchedToken(symbol, held, value) => {
                     let cells = vec![

@@ -70,6 +70,7 @@ fn journal(path: &Path, rounds: u64) -> usize {
             failures_limit: 3,
             age_seconds: round,
             lifespan_seconds: None,
+            lending: None,
         };
         let mut order = samples::order(DecayUnit::Seconds);
         order.order_hash = B256::repeat_byte(u8::try_from(round).unwrap());

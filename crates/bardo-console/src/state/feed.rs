@@ -404,6 +404,7 @@ impl Feed {
             | EventKind::ChainHealth(_)
             | EventKind::PolicyChanged(_)
             | EventKind::DirectiveChanged(_)
+            | EventKind::LendingLiquidated(_)
             | EventKind::AlertChannel(_)
             | EventKind::FabricGap(_)
             | EventKind::FabricFault(_) => {}
@@ -602,6 +603,7 @@ impl Feed {
             | CallCard::Swap(_)
             | CallCard::Bridge(_)
             | CallCard::Allowance(_)
+            | CallCard::Lending(_)
             | CallCard::Plain(_) => None,
         })
     }

@@ -154,6 +154,9 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(LogLevel
             (LogLevel::Care, "policy:changed", format!("policy v{}: {}", changed.version, changes.join("; ")))
         }
         EventKind::Vitals(_) | EventKind::SessionOpened(_) | EventKind::LimitsChanged(_) => return None,
+        EventKind::LendingLiquidated(found) => {
+            (LogLevel::Bad, "lending:liquidated", format!("{found}, on {}", chain_words(found.chain_id, chains)))
+        }
         EventKind::PhaseChanged(changed) => {
             let (from, to) = (phase_words(changed.from), phase_words(changed.to));
             (LogLevel::Care, "phase:changed", format!("{from} → {to}: {}", changed.why))

@@ -194,6 +194,7 @@ impl State {
             pools,
             balances,
             positions: Vec::new(),
+            lending: None,
             activity,
         })));
     }

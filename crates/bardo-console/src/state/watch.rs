@@ -121,6 +121,9 @@ impl State {
                 format!("{how}, above your notification limit: {}", named(call))
             }
             EventKind::FabricFault(fault) => fault.message.to_string(),
+            EventKind::LendingLiquidated(found) => {
+                format!("{found}, on {}", chain_words(found.chain_id, &self.session.feed.chains))
+            }
             EventKind::AlertChannel(changed) if !changed.works => {
                 format!("alerts by {} fail: {}", changed.channel, changed.why)
             }

@@ -126,6 +126,7 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
             held("USDC", amount(6_120_000_000, 6), "6120"),
         ],
         positions: vec![],
+        lending: None,
     }];
     news(&mut state, SessionNews::Snapshot(Arc::new(SessionSnapshot { holdings, ..snapshot() })));
     for at in 0..170 {
@@ -147,6 +148,7 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
         failures_limit: 3,
         age_seconds: 2_460,
         lifespan_seconds: Some(7_200),
+        lending: None,
     };
     let words = |now: &str, next: &str| GolemState {
         now: text(now),

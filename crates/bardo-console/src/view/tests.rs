@@ -61,6 +61,7 @@ pub(super) fn running(width: u16, height: u16, words: &SafeText) -> State {
         pools: vec![],
         balances: vec![],
         positions: vec![],
+        lending: None,
         activity: vec![],
     };
     news(&mut state, SessionNews::Market(MarketUpdate::Chain(Box::new(snapshot))));
@@ -456,7 +457,8 @@ fn at_own_time(now: u64, event: u64, block: u64) -> State {
         transactions: 1,
     }];
     let (tokens, pools, balances, activity) = (vec![], vec![], vec![], vec![]);
-    let snapshot = ChainSnapshot { chain: 0, blocks, tokens, pools, balances, positions: vec![], activity };
+    let snapshot =
+        ChainSnapshot { chain: 0, blocks, tokens, pools, balances, positions: vec![], lending: None, activity };
     news(&mut state, SessionNews::Market(MarketUpdate::Chain(Box::new(snapshot))));
     state
 }

@@ -5,6 +5,7 @@ use alloy_primitives::B256;
 use super::allowance::AllowanceModel;
 use super::bridge::BridgeModel;
 use super::call::CallModel;
+use super::lending::LendingModel;
 use super::order::OrderModel;
 use super::paint::{CardLine, Row, Title};
 use super::plain::PlainModel;
@@ -29,6 +30,8 @@ pub enum CallCard {
     Bridge(Box<BridgeModel>),
     /// Card of an allowance.
     Allowance(Box<AllowanceModel>),
+    /// Card of an action in a lending market.
+    Lending(Box<LendingModel>),
     /// Card of a call whose tool has no widget.
     Plain(Box<PlainModel>),
 }
@@ -65,6 +68,7 @@ impl CallCard {
                 Self::Bridge(Box::new(BridgeModel::asked(CallModel::asked(at, tool, params))))
             }
             Some(CardKind::Allowance) => Self::Allowance(Box::new(AllowanceModel::asked(at, tool, params))),
+            Some(CardKind::Lending) => Self::Lending(Box::new(LendingModel::asked(at, tool, params))),
             None => Self::Plain(Box::new(PlainModel::asked(at, tool, params))),
         }
     }
@@ -75,9 +79,13 @@ impl CallCard {
         match self {
             Self::Order(model) if places(&model.call) => model.order.as_ref().map(|order| order.order_hash),
             Self::Bridge(model) if places(&model.call) => model.intent.as_ref().map(|intent| intent.intent_id),
-            Self::Order(_) | Self::Bridge(_) | Self::Quote(_) | Self::Swap(_) | Self::Allowance(_) | Self::Plain(_) => {
-                None
-            }
+            Self::Order(_)
+            | Self::Bridge(_)
+            | Self::Quote(_)
+            | Self::Swap(_)
+            | Self::Allowance(_)
+            | Self::Lending(_)
+            | Self::Plain(_) => None,
         }
     }
 
@@ -113,7 +121,7 @@ impl CallCard {
                         return;
                     }
                 }
-                CardKind::Quote | CardKind::Swap | CardKind::Allowance => {}
+                CardKind::Quote | CardKind::Swap | CardKind::Allowance | CardKind::Lending => {}
             }
         }
         match self {
@@ -122,6 +130,7 @@ impl CallCard {
             Self::Order(model) => model.fold(at, kind),
             Self::Bridge(model) => model.fold(at, kind),
             Self::Allowance(model) => model.fold(at, kind),
+            Self::Lending(model) => model.fold(at, kind),
             Self::Plain(model) => model.fold(at, kind),
         }
     }
@@ -134,6 +143,7 @@ impl CallCard {
             Self::Order(model) => &model.call,
             Self::Bridge(model) => &model.call,
             Self::Allowance(model) => &model.call,
+            Self::Lending(model) => &model.call,
             Self::Plain(model) => &model.call,
         }
     }
@@ -145,6 +155,7 @@ impl CallCard {
             Self::Order(model) => &mut model.call,
             Self::Bridge(model) => &mut model.call,
             Self::Allowance(model) => &mut model.call,
+            Self::Lending(model) => &mut model.call,
             Self::Plain(model) => &mut model.call,
         }
     }
@@ -168,7 +179,7 @@ impl CallCard {
             Self::Quote(model) => model.status(now),
             Self::Order(model) => model.status(now),
             Self::Bridge(model) => model.status(now),
-            Self::Swap(_) | Self::Allowance(_) | Self::Plain(_) => self.call().status,
+            Self::Swap(_) | Self::Allowance(_) | Self::Lending(_) | Self::Plain(_) => self.call().status,
         }
     }
 
@@ -179,6 +190,7 @@ impl CallCard {
             Self::Order(model) => model.as_ref(),
             Self::Bridge(model) => model.as_ref(),
             Self::Allowance(model) => model.as_ref(),
+            Self::Lending(model) => model.as_ref(),
             Self::Plain(model) => model.as_ref(),
         }
     }

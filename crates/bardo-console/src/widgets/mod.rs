@@ -16,6 +16,7 @@ pub mod dialog;
 pub mod figure;
 pub mod gauge;
 pub mod identity;
+pub mod lending;
 pub mod order;
 pub mod paint;
 pub mod plain;
@@ -111,6 +112,8 @@ pub type OrderCard<'a> = Card<'a, order::OrderModel>;
 pub type CrossChainProgress<'a> = Card<'a, bridge::BridgeModel>;
 /// Card of an allowance.
 pub type AllowanceChip<'a> = Card<'a, allowance::AllowanceModel>;
+/// Card of an action in a lending market.
+pub type LendingCard<'a> = Card<'a, lending::LendingModel>;
 
 impl<'a, M: CardView + ?Sized> Card<'a, M> {
     /// Creates the widget of a card without key hints.

@@ -16,6 +16,7 @@ use super::call::CallModel;
 use super::card::CallCard;
 use super::chart::{ChartMark, ChartModel, TimeRange};
 use super::gauge::{FullMeaning, Gauge};
+use super::lending::LendingModel;
 use super::order::OrderModel;
 use super::plain::PlainModel;
 use super::quote::QuoteModel;
@@ -27,6 +28,7 @@ use bardo_base::fabric::*;
 use bardo_base::id::PermitId;
 use bardo_base::model::{CardKind, Check, RuleName};
 use bardo_base::text::SafeText;
+use bardo_base::units::{BasisPoints, Usd};
 pub use settled::{bridges, intent, order, orders};
 
 /// Start of the samples in seconds since the Unix epoch: 2023-11-14 22:13:20 UTC.
@@ -442,6 +444,66 @@ pub fn allowances() -> Vec<(&'static str, AllowanceModel)> {
     ]
 }
 
+/// Actions in a lending market, one per state.
+pub fn lendings() -> Vec<(&'static str, LendingModel)> {
+    let asked = |tool: &str, token: &str, amount: &str| {
+        LendingModel::asked(START_MILLIS, tool, json!({"token": token, "amount": amount, "chain": "ethereum"}))
+    };
+    let liquidation = |symbol: &str, bps, price: &str, rises| LiquidationMove {
+        symbol: text(symbol),
+        fall: BasisPoints::new(bps).unwrap_or(BasisPoints::ZERO),
+        price: price.parse().unwrap_or(Usd::ZERO),
+        rises,
+    };
+    let simulated = |before, after, falls| {
+        let finding = Finding::SimulatedDebt { block: 812, gas: 301_000, before, after, falls };
+        EventKind::SafetyCheck(SafetyCheck { check: Check::Simulation, outcome: CheckOutcome::Passed, finding })
+    };
+    let verified = |matched| {
+        EventKind::ToolVerified(ToolVerified {
+            expected_outcome: text("Borrow 900 USDC from Aave"),
+            actual_outcome: text("Borrow 900 USDC from Aave"),
+            ground_truth_source: "transaction_receipt + balance_diff".into(),
+            matched,
+            unfilled: false,
+        })
+    };
+    let folded = |mut model: LendingModel, events: Vec<EventKind>| {
+        for (at, event) in (1..).zip(events) {
+            model.fold(START_MILLIS + at * 10, &event);
+        }
+        model
+    };
+    let result = |token: &str, amount: &str, before: &str, after: &str, liquidated_if: Value| {
+        let data = json!({"tx_hash": B256::repeat_byte(0x8c).to_string(), "block_number": 812, "token": token,
+            "amount": amount, "health_factor_before": before, "health_factor_after": after,
+            "liquidated_if": liquidated_if, "gas_used": 301_000, "explorer_url": null});
+        end(true, 2_100, CardKind::Lending, data, json!({"state": "done"}))
+    };
+    let none = "none (no debt)";
+    let fall = json!([{"token": "WETH", "price_usd": "2168.67469879", "fall_pct": "36.21"}]);
+    let both = vec![liquidation("WETH", 3_621, "2168.67", false), liquidation("USDC", 5_677, "1.57", true)];
+    let supplied = result("WETH", "0.5", none, none, json!([]));
+    let borrowed = result("USDC", "900", none, "1.56", fall.clone());
+    let repaid = result("USDC", "75.120551", "1.47", "1.65", fall.clone());
+    let withdrawn = result("WETH", "0.05", "1.95", "1.76", fall);
+    let steps = || vec![simulated(None, Some(156), both.clone()), tx(1, 1, TxState::Confirmed, Some(812))];
+    let disagrees = [steps(), vec![verified(false), borrowed.clone()]].concat();
+    let done = [steps(), vec![verified(true), borrowed]].concat();
+    let sent = vec![simulated(None, Some(156), both.clone()), tx(1, 1, TxState::Sent, None)];
+    vec![
+        ("empty", LendingModel::default()),
+        ("loading", asked("lending_borrow", "USDC", "900")),
+        ("simulated", folded(asked("lending_borrow", "USDC", "900"), vec![simulated(None, Some(156), both.clone())])),
+        ("on its way", folded(asked("lending_borrow", "USDC", "900"), sent)),
+        ("borrowed", folded(asked("lending_borrow", "USDC", "900"), done)),
+        ("disagrees", folded(asked("lending_borrow", "USDC", "900"), disagrees)),
+        ("supplied", folded(asked("lending_supply", "WETH", "0.5"), vec![verified(true), supplied])),
+        ("repaid", folded(asked("lending_repay", "USDC", "max"), vec![verified(true), repaid])),
+        ("withdrawn", folded(asked("lending_withdraw", "WETH", "0.05"), vec![verified(true), withdrawn])),
+    ]
+}
+
 /// Calls without a widget, one per state.
 pub fn plains() -> Vec<(&'static str, PlainModel)> {
     let asked = || PlainModel::asked(START_MILLIS, "get_balances", json!({"chain": "ethereum"}));
@@ -473,6 +535,10 @@ pub fn cards() -> Vec<(&'static str, &'static str, CallCard)> {
     all.extend(bridges().into_iter().map(|(state, model)| ("bridge", state, CallCard::Bridge(Box::new(model)))));
     all.extend(
         allowances().into_iter().map(|(state, model)| ("allowance", state, CallCard::Allowance(Box::new(model)))),
+    );
+    all.extend(lendings().into_iter().map(|(state, model)| ("lending", state, CallCard::Lending(Box::new(model)))));
+    all.extend(
+        under_way::lendings().into_iter().map(|(state, model)| ("lending", state, CallCard::Lending(Box::new(model)))),
     );
     all.extend(plains().into_iter().map(|(state, model)| ("plain", state, CallCard::Plain(Box::new(model)))));
     all.extend(

@@ -232,8 +232,9 @@ async fn holdings_on(reader: &SnapshotReader, account: Address) -> Result<ChainH
         chain_id: network.chain_id,
         block: block.number,
         rows: held.filter_map(row).collect(),
-        // Liquidity positions of other accounts are not read.
+        // Liquidity positions, supplies and debts of other accounts are not read.
         positions: Vec::new(),
+        lending: None,
     })
 }
 

@@ -22,14 +22,19 @@ use bardo_abi::erc20::Erc20;
 use bardo_abi::uniswap_v2::UniswapV2Pair;
 use bardo_abi::uniswap_v3::UniswapV3Pool;
 use bardo_base::clock::SystemClock;
+use bardo_base::fabric::LiquidationMove;
 use bardo_base::text::SafeText;
-use bardo_base::units::{Rounding, TokenAmount, Usd};
+use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use bardo_session::market::{
-    BalanceRow, BlockRow, ChainSnapshot, FeedPrice, PoolRow, PoolVersion, PositionRow, TokenRow,
+    BalanceRow, BlockRow, ChainSnapshot, FeedPrice, LendingRow, LendingState, PoolRow, PoolVersion, PositionRow,
+    TokenRow,
 };
 use golem_chain::network::{BookToken, KnownContract, Network};
 use golem_chain::price::{FeedPrices, PriceSource, feed_specs};
 use golem_chain::token::TokenId;
+use golem_protocols::aave::market::{BASE_DECIMALS, MarketContracts, MarketError, MarketState};
+use golem_protocols::aave::position::price_moves;
+use golem_protocols::aave::receipts::ReceiptTokens;
 use golem_protocols::uniswap::positions::{PositionContracts, PositionKeys, PositionState, PricedToken};
 use golem_tools::engine::PaperMode;
 
@@ -97,6 +102,8 @@ pub struct ChainReader {
     paper: Option<PaperMode>,
     /// Pools and ranges of the wallet's liquidity positions.
     positions: PositionKeys,
+    /// Tokens that stand for supplies in the lending market.
+    receipts: ReceiptTokens,
 }
 
 impl ChainReader {
@@ -130,8 +137,8 @@ impl ChainReader {
         let prices =
             FeedPrices::new(provider.clone(), multicall, feed_specs(&network), None, None, Arc::new(SystemClock));
         let (pools, known) = (known, BTreeMap::new());
-        let (paper, positions) = (None, PositionKeys::default());
-        Ok(Self { chain, provider, multicall, wallet, network, pools, prices, known, paper, positions })
+        let (paper, positions, receipts) = (None, PositionKeys::default(), ReceiptTokens::default());
+        Ok(Self { chain, provider, multicall, wallet, network, pools, prices, known, paper, positions, receipts })
     }
 
     /// Shows the paper balances of the wallet while paper mode is on.
@@ -179,8 +186,11 @@ impl ChainReader {
             };
             tokens.push(TokenRow { symbol: symbol(token), address: token.address, price });
         }
-        let ((pools, balances), positions) =
-            futures::try_join!(self.state_at(head, &prices), async { Ok(self.positions_at(head, &prices).await) })?;
+        let ((pools, balances), positions, lending) = futures::try_join!(
+            self.state_at(head, &prices),
+            async { Ok(self.positions_at(head, &prices).await) },
+            async { Ok(self.lending_at(head, &prices).await) }
+        )?;
         for block in &fresh {
             self.known.insert(block.header.number(), block.header.hash);
         }
@@ -188,7 +198,7 @@ impl ChainReader {
             self.known.pop_first();
         }
         let blocks = fresh.iter().map(row_of).collect();
-        Ok(ChainSnapshot { chain: self.chain, blocks, tokens, pools, balances, positions, activity })
+        Ok(ChainSnapshot { chain: self.chain, blocks, tokens, pools, balances, positions, lending, activity })
     }
 
     /// Walks from `head` back to a block whose parent is known; returns the oldest first.
@@ -266,6 +276,29 @@ impl ChainReader {
         Ok((pools, balances))
     }
 
+    /// Reads the wallet's supplies and debts in the lending market at a block; `None` without any. A market that cannot be
+    /// read is shown as such, so that the total is seen to lack it.
+    async fn lending_at(&self, block: u64, prices: &BTreeMap<Address, Usd>) -> Option<LendingState> {
+        let contracts = MarketContracts::of(&self.network).ok()?;
+        match self.lent(&contracts, BlockId::number(block)).await {
+            Ok(None) => None,
+            Ok(Some(state)) => {
+                Some(lending_state(&state, &self.network, prices)).filter(|state| !state.rows.is_empty())
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the wallet's supplies and debts cannot be read");
+                Some(LendingState::unread())
+            }
+        }
+    }
+
+    async fn lent(&self, contracts: &MarketContracts, block: BlockId) -> Result<Option<MarketState>, MarketError> {
+        if self.receipts.is_used(contracts, &self.provider, self.wallet, block).await? != Some(true) {
+            return Ok(None);
+        }
+        contracts.state(&self.provider, self.wallet, block).await.map(Some)
+    }
+
     /// Reads the wallet's liquidity positions at a block. What cannot be read is a row without a value, so that the total
     /// is seen to lack it.
     async fn positions_at(&self, block: u64, prices: &BTreeMap<Address, Usd>) -> Vec<PositionRow> {
@@ -291,6 +324,45 @@ impl ChainReader {
         }
         rows
     }
+}
+
+/// Supplies and debts of an account, at the feeds' prices. A supply of an unlisted token is left out, which anybody can give
+/// the wallet; a debt is listed by its address.
+fn lending_state(state: &MarketState, network: &Network, prices: &BTreeMap<Address, Usd>) -> LendingState {
+    let tokens = network.book.tokens();
+    let listed = |address: Address| tokens.iter().find(|token| token.address == address);
+    let name = |address: Address| listed(address).map_or_else(|| SafeText::clean(&address.to_string(), 16), symbol);
+    let rows = state.positions.iter().filter_map(|one| {
+        let reserve = &one.reserve;
+        let supplied = if listed(reserve.asset).is_some() { one.supplied } else { U256::ZERO };
+        let amount = |raw| TokenAmount::new(raw, reserve.config.decimals).ok();
+        let value = |amount: TokenAmount, rounding| Usd::value_of(amount, *prices.get(&reserve.asset)?, rounding).ok();
+        let (supplied, owed) = (amount(supplied)?, amount(one.debt)?);
+        let is_empty = supplied.raw().is_zero() && owed.raw().is_zero();
+        (!is_empty).then(|| LendingRow {
+            symbol: name(reserve.asset),
+            supplied,
+            supplied_value: value(supplied, Rounding::Down),
+            owed,
+            owed_value: value(owed, Rounding::Up),
+        })
+    });
+    // In a category, other thresholds hold than the reserves' own.
+    let found = if state.category == 0 { price_moves(&state.positions).unwrap_or_default() } else { Vec::new() };
+    let found = state.positions.iter().zip(found).filter_map(|(one, found)| {
+        let found = found?;
+        Some(LiquidationMove {
+            symbol: name(one.reserve.asset),
+            // A price that would have to more than double is left out.
+            fall: BasisPoints::new(found.basis_points).ok()?,
+            price: Usd::from_scaled(found.price, BASE_DECIMALS).ok()?,
+            rises: found.rises,
+        })
+    });
+    let mut moves: Vec<LiquidationMove> = found.collect();
+    moves.sort_by_key(|found| found.fall.get());
+    let health = state.sums.and_then(|sums| sums.health_hundredths());
+    LendingState { rows: rows.collect(), health, moves, unread: false }
 }
 
 /// Row of a position, at the feeds' prices. One with an unlisted token has no value: anybody can give the wallet one.

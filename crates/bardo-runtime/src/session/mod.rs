@@ -27,6 +27,8 @@ mod boot;
 mod commands;
 mod error;
 mod keys;
+mod lending;
+mod liquidations;
 #[cfg(test)]
 mod lowering;
 mod offers;

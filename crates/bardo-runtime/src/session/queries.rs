@@ -435,18 +435,17 @@ pub(super) fn breaker(breaker: FailureBreaker) -> BreakerState {
     }
 }
 
-/// Worth of everything held on a chain; `None` where a holding has no price.
+/// Worth of everything held on a chain less what is owed there; `None` where something has no price.
 fn all_worth(held: &ChainHoldings) -> Option<Usd> {
-    held.values().try_fold(Usd::ZERO, |sum, value| sum.checked_add(value?).ok())
+    held.all_priced().then(|| held.net()).flatten()
 }
 
-/// Everything priced, together, and whether everything held has a price.
+/// Everything priced less what is owed, together, and whether everything has a price.
 fn worth(holdings: &[ChainHoldings]) -> (Option<Usd>, bool) {
-    let values = || holdings.iter().flat_map(ChainHoldings::values);
-    let all_priced = values().all(|value| value.is_some());
+    let all_priced = holdings.iter().all(ChainHoldings::all_priced);
     if holdings.is_empty() {
         return (None, all_priced);
     }
-    let sum = values().flatten().try_fold(Usd::ZERO, |sum, value| sum.checked_add(value).ok());
+    let sum = holdings.iter().try_fold(Usd::ZERO, |sum, held| sum.checked_add(held.net()?).ok());
     (sum, all_priced)
 }

@@ -1,5 +1,5 @@
 //! Liquidation: sells an account's holdings other than dollar coins and native tokens, in parts that each fit the
-//! policy's limits for one sale.
+//! policy's limits for one sale. Supplies and debts in lending markets are unwound before.
 //!
 //! The plan is recorded first, so that each part counts as closing the position; each part passes the whole write
 //! pipeline. When the operator's rate of calls is exhausted, selling waits. Unsold remains are reported with the
@@ -24,6 +24,7 @@ use bardo_base::error::ToolError;
 use bardo_base::id::GolemId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
+use bardo_safety::operator_policy::OperatorPolicyEngine;
 use bardo_safety::operator_proof::OperatorProof;
 use bardo_safety::stop::{ActiveStop, MOST_NAME, StopError};
 use bardo_session::market::{MoneyKind, NetworkIdentity};
@@ -195,8 +196,9 @@ impl SessionState {
         }
     }
 
-    /// Cancels the account's orders, sells holdings other than dollar coins and native tokens as far as the policy
-    /// permits, and reports the rest. Returns the number of holdings and chains of which something was left.
+    /// Cancels the account's orders, unwinds its supplies and debts in lending markets, sells holdings other than dollar coins
+    /// and native tokens as far as the policy permits, and reports the rest. Returns the number of holdings, chains and
+    /// lending positions of which something was left.
     pub(super) async fn sell_all(&self, cause: SaleCause) -> usize {
         self.cancel_before_selling().await;
         let (Some(account), Some(rules)) = (self.sources.world.account, &self.sources.rules) else { return 0 };
@@ -222,6 +224,30 @@ impl SessionState {
                 return 1;
             }
         };
+        let unwound = self.unwind_lending(account).await;
+        let mut unsold = self.sell_holdings(account, cause, rules).await;
+        // What was sold may repay what was still owed, and so set its security free.
+        let unwound = match unwound.owes && self.must_end(cause).is_none() {
+            true => {
+                let again = self.unwind_lending(account).await;
+                if again.withdrew {
+                    unsold = self.sell_holdings(account, cause, rules).await;
+                }
+                again
+            }
+            false => unwound,
+        };
+        for words in &unwound.stays {
+            self.stats().remark(words);
+            self.send_last_words(words);
+        }
+        self.control.selling.store(false, Ordering::SeqCst);
+        unsold + unwound.stays.len()
+    }
+
+    /// Sells what is held, by a plan that is recorded first. Returns the number of holdings and chains of which something was
+    /// left.
+    async fn sell_holdings(&self, account: Address, cause: SaleCause, rules: &OperatorPolicyEngine) -> usize {
         let (holdings, mut unsold) = self.to_be_sold(account).await;
         let keys = holdings.iter().map(|one| (one.chain.network().chain_id, one.token.id)).collect();
         match rules.plan_liquidation(account, keys, cause.describe(), self.sources.clock.now_millis()).await {
@@ -247,7 +273,6 @@ impl SessionState {
                 unsold += holdings.len();
             }
         }
-        self.control.selling.store(false, Ordering::SeqCst);
         unsold
     }
 

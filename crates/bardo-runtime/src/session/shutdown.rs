@@ -173,7 +173,14 @@ impl SessionState {
         for words in &orders.locked {
             self.send_last_words(words);
         }
-        match at_death(on_death, self.sources.network.money) {
+        let treatment = at_death(on_death, self.sources.network.money);
+        // A sale repays and withdraws first, and tells what stays.
+        if let Some(account) = self.sources.world.account.filter(|_| treatment != HoldingsAtDeath::AreSold) {
+            for words in self.lending_left(account).await {
+                self.send_last_words(&words);
+            }
+        }
+        match treatment {
             HoldingsAtDeath::Stay => {}
             HoldingsAtDeath::AreSold => drop(self.sell_all(SaleCause::Death).await),
             // Under a flatten its holdings are sold already, or the operator is asked about that.

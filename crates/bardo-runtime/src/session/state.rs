@@ -273,6 +273,7 @@ impl SessionState {
         let life = if options.watch { None } else { Some(tokio::spawn(actor.live(context))) };
         tasks.spawn(super::shutdown::follow(Arc::clone(&state), state.on_death));
         tasks.spawn(super::selling::follow(Arc::clone(&state)));
+        tasks.spawn(super::liquidations::follow(Arc::clone(&state)));
         match (simulated, options.time) {
             (Some(clock), Some(time)) => drop(tasks.spawn(super::time::conduct(Arc::clone(&state), clock, time))),
             _ => drop(tasks.spawn(super::scenario_events::follow(Arc::clone(&state)))),

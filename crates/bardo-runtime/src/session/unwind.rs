@@ -122,7 +122,8 @@ impl SessionState {
         left
     }
 
-    async fn by_hand(&self, tool: &str, params: Value) -> ToolResponse {
+    /// Calls a tool as the operator.
+    pub(super) async fn by_hand(&self, tool: &str, params: Value) -> ToolResponse {
         self.sources.operator.call(ToolCall::new(tool, ToolInput::Json(params))).await
     }
 }

@@ -397,6 +397,7 @@ impl SessionState {
             block,
             rows: rows.collect(),
             positions: snapshot.positions.clone(),
+            lending: snapshot.lending.clone(),
         };
         self.links.holdings.send_modify(|all| match all.iter_mut().find(|one| one.chain_id == held.chain_id) {
             Some(known) => *known = held,

@@ -129,11 +129,6 @@ impl Pipeline {
                 }
                 simulated.lending =
                     lending_calls::effects(payload, from, &simulated.simulation, &around, &view.spreads);
-                if simulated.lending.as_ref().is_some_and(|effects| effects.uncounted) {
-                    let declared = "a supply that the market takes as collateral, and that counts in the equity";
-                    let fault = DeclarationFault::new(RuleName::Inflow, declared, "it would be no collateral");
-                    faults.push(fault.passing("a token that the market takes as collateral"));
-                }
                 // A withdrawal from a position gives nothing for what it brings, whatever that is worth.
                 let fair = withdraws
                     || reported.as_ref().is_ok_and(|values| slippage::fair(values, true, limits.max_loss).is_ok());

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::pnl::PnlState;
 use super::transactions::TransactionsState;
 
-use crate::market::PositionRow;
+use crate::market::{LendingRow, LendingState, PositionRow};
 
 pub use bardo_base::fabric::{BreakerState, LimitUsage, PolicyState, SpendState, StopLossState};
 use bardo_base::id::GolemId;
@@ -133,13 +133,41 @@ pub struct ChainHoldings {
     /// Liquidity positions, which count with their exit value.
     #[serde(default)]
     pub positions: Vec<PositionRow>,
+    /// Supplies, which count, and debts, which are subtracted; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lending: Option<LendingState>,
 }
 
 impl ChainHoldings {
     /// Values of everything held, with `None` for what has no price.
     pub fn values(&self) -> impl Iterator<Item = Option<Usd>> + '_ {
         let rows = self.rows.iter().filter(|row| !row.amount.raw().is_zero()).map(|row| row.value);
-        rows.chain(self.positions.iter().map(|position| position.value))
+        let supplied = self.lent().filter(|row| !row.supplied.raw().is_zero()).map(|row| row.supplied_value);
+        let unread = self.lending.iter().filter(|lending| lending.unread).map(|_| None);
+        rows.chain(self.positions.iter().map(|position| position.value)).chain(supplied).chain(unread)
+    }
+
+    /// Values of everything owed, with `None` for what has no price.
+    pub fn debts(&self) -> impl Iterator<Item = Option<Usd>> + '_ {
+        self.lent().filter(|row| !row.owed.raw().is_zero()).map(|row| row.owed_value)
+    }
+
+    /// Everything priced that is held, less everything priced that is owed; zero where more is owed. `None` if a sum is out
+    /// of range.
+    pub fn net(&self) -> Option<Usd> {
+        let sum = |sum: Usd, value: Usd| sum.checked_add(value).ok();
+        let held = self.values().flatten().try_fold(Usd::ZERO, sum)?;
+        let owed = self.debts().flatten().try_fold(Usd::ZERO, sum)?;
+        Some(held.checked_sub(owed).unwrap_or(Usd::ZERO))
+    }
+
+    /// True if everything held and owed has a price.
+    pub fn all_priced(&self) -> bool {
+        self.values().chain(self.debts()).all(|value| value.is_some())
+    }
+
+    fn lent(&self) -> impl Iterator<Item = &LendingRow> {
+        self.lending.iter().flat_map(|lending| &lending.rows)
     }
 }
 
@@ -251,5 +279,46 @@ impl SessionSnapshot {
             Self { at: 0, grants, ..one.clone() }
         };
         steady(self) == steady(other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::U256;
+
+    use super::*;
+
+    fn holdings(held: &str, supplied: Option<&str>, owed: Option<&str>) -> ChainHoldings {
+        let (symbol, one) = (SafeText::clean("USDC", 8), TokenAmount::new(U256::ONE, 6).unwrap());
+        let usd = |text: &str| text.parse::<Usd>().unwrap();
+        let row = LendingRow {
+            symbol: symbol.clone(),
+            supplied: one,
+            supplied_value: supplied.map(usd),
+            owed: one,
+            owed_value: owed.map(usd),
+        };
+        ChainHoldings {
+            chain: SafeText::clean("ethereum", 20),
+            chain_id: 1,
+            block: 7,
+            rows: vec![HoldingRow { symbol, amount: one, value: Some(usd(held)) }],
+            positions: Vec::new(),
+            lending: Some(LendingState { rows: vec![row], health: Some(150), moves: Vec::new(), unread: false }),
+        }
+    }
+
+    #[test]
+    fn debts_are_subtracted_and_what_has_no_price_is_seen_to_be_missing() {
+        let of = |found: &ChainHoldings| (found.net().unwrap().to_string(), found.all_priced());
+        assert_eq!(of(&holdings("100", Some("50"), Some("30"))), ("120".to_owned(), true));
+        assert_eq!(of(&holdings("100", Some("50"), Some("500"))), ("0".to_owned(), true), "never below zero");
+        assert_eq!(of(&holdings("100", None, Some("30"))), ("70".to_owned(), false));
+        assert_eq!(of(&holdings("100", Some("50"), None)), ("150".to_owned(), false));
+        let mut unread = holdings("100", Some("50"), Some("30"));
+        unread.lending = Some(LendingState::unread());
+        assert_eq!(of(&unread), ("100".to_owned(), false), "a market that could not be read");
+        unread.lending = None;
+        assert_eq!(of(&unread), ("100".to_owned(), true));
     }
 }

@@ -17,7 +17,7 @@ use golem_chain::provider::ProviderError;
 pub const BASE_DECIMALS: u8 = 8;
 
 /// Reserves of a market at most: the pool counts them in bits of one word.
-const MOST_RESERVES: usize = 128;
+pub(super) const MOST_RESERVES: usize = 128;
 
 /// Contracts of a market.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub enum MarketError {
 }
 
 impl MarketError {
-    fn unreadable(what: &str) -> Self {
+    pub(super) fn unreadable(what: &str) -> Self {
         Self::Unreadable(SafeText::clean(what, 200))
     }
 }
@@ -85,26 +85,6 @@ impl MarketContracts {
             provider: contract(KnownContract::AaveAddressesProvider)?,
             multicall: contract(KnownContract::Multicall3)?,
         })
-    }
-
-    /// Returns whether an account has collateral or debts, in one round trip; `None` where the book's pool has no code.
-    ///
-    /// # Errors
-    /// [`MarketError`]
-    pub async fn is_used(
-        &self,
-        provider: &DynProvider,
-        account: Address,
-        block: BlockId,
-    ) -> Result<Option<bool>, MarketError> {
-        let mut calls = CallBatch::default();
-        let bits = calls.push(self.pool, &AavePool::getUserConfigurationCall { user: account });
-        let answers = calls.send(provider, self.multicall, block).await?;
-        match bits.take(&answers) {
-            Some(bits) => Ok(Some(!bits.is_zero())),
-            None if bits.is_void(&answers) => Ok(None),
-            None => Err(MarketError::unreadable("its pool does not answer")),
-        }
     }
 
     /// Returns the reserves at `block`, in the pool's order. Three round trips. Name the block by its hash.

@@ -8,4 +8,5 @@ pub mod call;
 pub mod market;
 pub mod math;
 pub mod position;
+pub mod receipts;
 pub mod reserve;

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::engine::{CallContext, ReadTool, ToolDef, ToolReply};
+use crate::lending::liquidations::liquidations;
 use crate::lending::{self, LendingRow, ReserveTokens};
 use bardo_base::error::ToolError;
-use bardo_base::fabric::health_factor;
+use bardo_base::fabric::{LendingLiquidated, health_factor};
 use bardo_base::format::dollars;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
@@ -52,7 +53,53 @@ pub struct Output {
     e_mode: u64,
     /// Supplies and debts of the account, by token.
     positions: Vec<LendingRow>,
+    /// Liquidations of the account's debts by the pool's events, the oldest first; absent if the events could not be read.
+    liquidations: Option<Vec<LiquidationEvent>>,
+    /// First block in which liquidations were looked for; absent with them.
+    liquidations_from_block: Option<u64>,
 }
+
+/// Liquidation of a part of a debt: a liquidator repaid it and took collateral for it.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LiquidationEvent {
+    /// Number of the block.
+    block_number: u64,
+    /// Hash of the liquidator's transaction.
+    tx_hash: String,
+    /// Symbol of the collateral that was taken, as listed; otherwise its address.
+    collateral: String,
+    /// Amount of it that was taken, in whole tokens.
+    taken: String,
+    /// Value of it in dollars at the present price; absent without one.
+    taken_usd: Option<String>,
+    /// Symbol of the debt's token, as listed; otherwise its address.
+    debt: String,
+    /// Amount of debt that was repaid for it, in whole tokens.
+    covered: String,
+    /// Value of it in dollars at the present price; absent without one.
+    covered_usd: Option<String>,
+    /// Account of the liquidator.
+    liquidator: String,
+}
+
+impl LiquidationEvent {
+    fn of(found: &LendingLiquidated) -> Self {
+        Self {
+            block_number: found.block,
+            tx_hash: found.tx_hash.to_string(),
+            collateral: found.collateral.to_string(),
+            taken: found.taken.to_string(),
+            taken_usd: found.taken_usd.map(|usd| usd.to_string()),
+            debt: found.debt.to_string(),
+            covered: found.covered.to_string(),
+            covered_usd: found.covered_usd.map(|usd| usd.to_string()),
+            liquidator: found.liquidator.to_string(),
+        }
+    }
+}
+
+/// Number of newest blocks in which liquidations are looked for: a week of a chain with a block every twelve seconds.
+const LOOKBACK: u64 = 50_400;
 
 /// Implementation of `get_lending_position`; see [`TOOL_DEF`].
 pub struct GetLendingPosition;
@@ -61,18 +108,19 @@ impl ReadTool for GetLendingPosition {
     const META: ToolMeta = ToolMeta {
         name: "get_lending_position",
         description: "Shows what the wallet or another account has supplied to and borrowed from Aave V3, with interest: \
-                      each token, values, rates, health factor, and the price of each collateral at which the debt is \
-                      liquidated. All figures are the contracts' own, of one block.",
+                      each token, values, rates, health factor, and the price of each token at which the debt is \
+                      liquidated: a fall of what secures it, or a rise of what is owed; and what liquidators took of it in the \
+                      newest blocks. All figures are the contracts' own, of one block.",
         category: Category::Data,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
         tick_budget: TickBudget::Medium,
-        progress_steps: &["Reading lending market"],
+        progress_steps: &["Reading lending market", "Reading liquidations"],
         sprite_trigger: SpriteTrigger::Thinking,
         prompt_snippet: "Supplies, debts, health factor and liquidation prices in Aave V3.",
         prompt_guidelines: Guidelines {
             thriving: "Look at the health factor before each change of a supply or a debt.",
-            cautious: "Check the fall of prices that liquidates the debt, and keep it well above what a day can bring.",
+            cautious: "Check the change of prices that liquidates the debt, and keep it well above what a day can bring.",
             declining: "Use it to decide which debt to repay first.",
             terminal: "Use it to see which debts are left to repay and which supplies to withdraw.",
             memory: None,
@@ -99,9 +147,9 @@ impl ReadTool for GetLendingPosition {
         let (head, state) = lending::read(chain, account).await?;
         let held = || state.positions.iter().filter(|one| !one.is_empty());
         let tokens = ReserveTokens::read(chain, held().map(|one| one.reserve)).await?;
-        let falls = lending::falls(&state)?;
-        let rows = state.positions.iter().zip(falls).filter(|(one, _)| !one.is_empty());
-        let rows = rows.map(|(one, fall)| tokens.row(one, fall)).collect::<Result<Vec<_>, _>>()?;
+        let moves = lending::moves(&state)?;
+        let rows = state.positions.iter().zip(moves).filter(|(one, _)| !one.is_empty());
+        let rows = rows.map(|(one, found)| tokens.row(one, found)).collect::<Result<Vec<_>, _>>()?;
         let sums = lending::sums(&state)?;
         let (collateral, debt) = (lending::base(sums.collateral)?, lending::base(sums.debt)?);
         let mut explanation = match (rows.is_empty(), sums.health_hundredths()) {
@@ -114,11 +162,21 @@ impl ReadTool for GetLendingPosition {
         };
         for row in &rows {
             if let Some(at) = &row.liquidated_at {
-                let (token, fall, price) = (&row.token, &at.fall_pct, &at.price_usd);
-                explanation.push_str(&format!("; liquidated if {token} falls {fall} % to ${price}"));
+                let (token, price) = (&row.token, &at.price_usd);
+                let change = match (&at.fall_pct, &at.rise_pct) {
+                    (_, Some(rise)) => format!("rises {rise} %"),
+                    (fall, None) => format!("falls {} %", fall.as_deref().unwrap_or("0")),
+                };
+                explanation.push_str(&format!("; liquidated if {token} {change} to ${price}"));
             }
         }
         explanation.push('.');
+        context.step("Reading liquidations");
+        // What is supplied and owed is known without them.
+        let read = liquidations(chain, account, (head.number.saturating_sub(LOOKBACK), head.number)).await.ok();
+        if let Some(last) = read.as_ref().and_then(|read| read.found.last()) {
+            explanation.push_str(&format!(" {last}, in block {}.", last.block));
+        }
         let output = Output {
             account: account.to_string(),
             chain: chain.network().name.clone(),
@@ -131,6 +189,8 @@ impl ReadTool for GetLendingPosition {
             health_factor: lending::health(sums.health)?,
             e_mode: state.category,
             positions: rows,
+            liquidations_from_block: read.as_ref().map(|read| read.from),
+            liquidations: read.map(|read| read.found.iter().map(LiquidationEvent::of).collect()),
         };
         Ok(ToolReply::new(output, explanation))
     }

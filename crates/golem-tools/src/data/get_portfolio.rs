@@ -1,5 +1,5 @@
-//! `get_portfolio`: what an account holds in tokens and liquidity positions, which orders are open, and its profit and
-//! loss since a time.
+//! `get_portfolio`: what an account holds in tokens, liquidity positions and lending markets, which orders are open, and its
+//! profit and loss since a time.
 
 use alloy::primitives::Address;
 use schemars::JsonSchema;
@@ -8,19 +8,24 @@ use serde_json::{Value, json};
 
 use super::get_balances::{AllBalances, ChainBalances, read_balances};
 use crate::engine::{BooksSums, CallContext, ReadTool, ToolDef, ToolReply};
+use crate::lending::holding::{HeldLending, held_lending};
+use crate::lending::percent;
 use crate::positions::{HeldPosition, held_positions};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::format::dollars;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use bardo_base::units::Usd;
+use bardo_base::units::{Rounding, TokenAmount, Usd};
+use bardo_safety::orders::OrderRecord;
+use bardo_safety::typed::TypedMessage;
+use golem_chain::network::KnownContract;
 
 /// Definition of the `get_portfolio` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetPortfolio>();
 
 /// Kinds of positions that the tool does not read.
-const NOT_READ: [&str; 3] = ["V4 liquidity positions", "lending positions", "vault shares"];
+const NOT_READ: [&str; 2] = ["V4 liquidity positions", "vault shares"];
 
 /// Parameters of `get_portfolio`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -42,9 +47,10 @@ pub struct Params {
 pub struct Output {
     /// Address of the account.
     account: String,
-    /// Value of all tokens and V3 liquidity positions in dollars. Those without a price are not counted.
+    /// Value of all tokens, V3 liquidity positions and supplies in lending markets, less the debts there, in dollars; zero
+    /// where the debts are worth more. What has no price is not counted.
     total_usd: String,
-    /// True if every non-zero balance and every position has a price and is counted.
+    /// True if every non-zero balance, position, supply and debt has a price and is counted.
     all_priced: bool,
     /// Tokens per chain. What an open order may take is still among them.
     chains: Vec<ChainBalances>,
@@ -54,6 +60,12 @@ pub struct Output {
     positions_usd: String,
     /// Number of positions that were not read, because the account has more than are read; they are not counted.
     positions_unread: u64,
+    /// Supplies and debts in lending markets, of each chain that has any, as they were in the block of its tokens.
+    lending: Vec<HeldLending>,
+    /// Value of all supplies in dollars, without those that have none.
+    supplied_usd: String,
+    /// Value of all debts in dollars, without those that have none.
+    debt_usd: String,
     /// Configured chains that could not be reached; their balances are not counted.
     not_reached: Vec<String>,
     /// Signed orders of the account that can still be filled; absent if no ledger of orders is open.
@@ -83,6 +95,11 @@ struct OpenOrder {
     expected_outcome: String,
     /// Last second in which it can be filled, since the Unix epoch.
     valid_until: u64,
+    /// Least that an order of the order service pays, in whole tokens; absent for a bridge order.
+    least_out: Option<String>,
+    /// Rise of the price of token_in in token_out at which the market pays as much, in percent, by the price sources; with
+    /// a minus sign where it pays more already. Absent without both prices, and for a bridge order.
+    distance_pct: Option<String>,
 }
 
 /// Profit and loss by the books: first in, first out, fees and gas apart. In dollars, a loss with a minus sign.
@@ -114,10 +131,11 @@ pub struct GetPortfolio;
 impl ReadTool for GetPortfolio {
     const META: ToolMeta = ToolMeta {
         name: "get_portfolio",
-        description: "Shows what the wallet or another account holds in tokens and Uniswap V3 liquidity positions, in \
-                      dollars, its open orders, and the wallet's profit and loss since a time: first in, first out, \
+        description: "Shows what the wallet or another account holds in tokens, Uniswap V3 liquidity positions and Aave V3, \
+                      in dollars, its open orders, and the wallet's profit and loss since a time: first in, first out, \
                       with fees and gas apart. A position counts with its amounts at the price of both tokens' feeds, \
-                      and the fees owed. Other positions, loans and vault shares are not read.",
+                      and the fees owed; supplies count, and debts are subtracted. Other positions and vault shares are \
+                      not read.",
         category: Category::Data,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
@@ -127,6 +145,7 @@ impl ReadTool for GetPortfolio {
             "Reading balances",
             "Reading prices",
             "Reading positions",
+            "Reading lending market",
             "Reading the books",
         ],
         sprite_trigger: SpriteTrigger::Thinking,
@@ -170,9 +189,24 @@ impl ReadTool for GetPortfolio {
         let mut in_positions = positions.iter().filter_map(HeldPosition::value);
         let in_positions = in_positions.try_fold(Usd::ZERO, Usd::checked_add).map_err(too_much)?;
         let total = total.checked_add(in_positions).map_err(too_much)?;
-        let all_priced = all_priced && positions_unread == 0 && positions.iter().all(|one| one.value().is_some());
+        context.step("Reading lending market");
+        let asked = chains.iter().map(async |balances| {
+            let chain = world.chain(&balances.chain_id.to_string())?;
+            held_lending(chain, account, balances.block_number).await
+        });
+        let lending: Vec<HeldLending> = futures::future::try_join_all(asked).await?.into_iter().flatten().collect();
+        let sum = |of: fn(&HeldLending) -> Usd| {
+            lending.iter().map(of).try_fold(Usd::ZERO, Usd::checked_add).map_err(too_much)
+        };
+        let (supplied, owed) = (sum(|one| one.supplied)?, sum(|one| one.owed)?);
+        let gross = total.checked_add(supplied).map_err(too_much)?;
+        let total = gross.checked_sub(owed).unwrap_or(Usd::ZERO);
+        let all_priced = all_priced
+            && positions_unread == 0
+            && positions.iter().all(|one| one.value().is_some())
+            && lending.iter().all(|one| one.all_priced);
         context.step("Reading the books");
-        let open_orders = open_orders(context, account, &chains)?;
+        let open_orders = open_orders(context, account, &chains).await?;
         let (pnl, no_pnl) = match &world.books {
             _ if world.paper().is_some() => (None, Some("in paper mode, `bardo pnl --paper` shows it".to_owned())),
             None => (None, Some("no books are open for this call".to_owned())),
@@ -185,8 +219,19 @@ impl ReadTool for GetPortfolio {
         if !in_positions.is_zero() {
             explanation.push_str(&format!(", of which {} in liquidity positions", dollars(in_positions)));
         }
-        explanation.push_str(if all_priced { "." } else { ", plus tokens or positions without a price." });
-        explanation.push_str(" Supplies and debts in lending markets are not in it.");
+        if !lending.is_empty() {
+            explanation.push_str(&format!(", with {} supplied to Aave", dollars(supplied)));
+        }
+        if !owed.is_zero() {
+            explanation.push_str(&format!(", after debts of {}", dollars(owed)));
+        }
+        explanation.push_str(if all_priced { "." } else { ", plus tokens, positions or debts without a price." });
+        if owed > gross {
+            explanation.push_str(" The debts are worth more than everything that is held.");
+        }
+        for security in lending.iter().filter_map(HeldLending::security) {
+            explanation.push_str(&format!(" {security}."));
+        }
         if let Some(pnl) = &pnl {
             explanation.push_str(&format!(" Realised after gas and fees: ${}.", pnl.net_usd));
         }
@@ -204,6 +249,9 @@ impl ReadTool for GetPortfolio {
             positions,
             positions_usd: in_positions.to_string(),
             positions_unread,
+            lending,
+            supplied_usd: supplied.to_string(),
+            debt_usd: owed.to_string(),
             not_reached,
             open_orders,
             pnl,
@@ -229,16 +277,18 @@ fn pnl(sums: BooksSums, since: u64) -> ProfitAndLoss {
 }
 
 /// Orders of the account on these chains that have not ended; `None` without a ledger of orders.
-fn open_orders(
+async fn open_orders(
     context: &CallContext,
     account: Address,
     chains: &[ChainBalances],
 ) -> Result<Option<Vec<OpenOrder>>, ToolError> {
     let Some(orders) = &context.world.orders else { return Ok(None) };
     let live = orders.live()?.into_iter().filter(|order| order.account == account);
-    let listed = live.filter_map(|order| {
-        let chain = chains.iter().find(|chain| chain.chain_id == order.chain_id)?;
-        Some(OpenOrder {
+    let mut listed = Vec::new();
+    for order in live {
+        let Some(chain) = chains.iter().find(|chain| chain.chain_id == order.chain_id) else { continue };
+        let (least_out, distance_pct) = distance(context, &order).await.unwrap_or_default();
+        listed.push(OpenOrder {
             order_hash: order.hash.to_string(),
             chain: chain.chain.clone(),
             kind: order.kind(),
@@ -246,7 +296,34 @@ fn open_orders(
             token_out: order.figures.token_out.symbol.to_string(),
             expected_outcome: order.figures.expected_outcome.to_string(),
             valid_until: order.usable_until(),
-        })
-    });
-    Ok(Some(listed.collect()))
+            least_out,
+            distance_pct,
+        });
+    }
+    Ok(Some(listed))
+}
+
+/// Least output of an order in whole tokens, and its distance from the market in percent with two decimals, rounded down.
+async fn distance(context: &CallContext, order: &OrderRecord) -> Option<(Option<String>, Option<String>)> {
+    let TypedMessage::UniswapxOrder { order: signed, .. } = &order.message else { return None };
+    let bounds = signed.bounds();
+    let [least] = bounds.least_out.as_slice() else { return None };
+    let figures = &order.figures;
+    let paid = TokenAmount::new(bounds.most_in, figures.token_in.decimals).ok()?;
+    let wanted = TokenAmount::new(least.amount, figures.token_out.decimals).ok()?;
+    let chain = context.world.chain(&order.chain_id.to_string()).ok()?;
+    let native = chain.contract(KnownContract::WrappedNative).ok();
+    let priced = |token: Address| if token.is_zero() { native } else { Some(token) };
+    let market = async {
+        let tokens = [priced(bounds.token_in)?, priced(least.token)?];
+        let reports = chain.prices.prices(&tokens).await;
+        let [paid_at, wanted_at] = reports.as_slice() else { return None };
+        let (paid_at, wanted_at) = (paid_at.price.as_ref()?.usd, wanted_at.price.as_ref()?.usd);
+        let given = Usd::value_of(paid, paid_at, Rounding::Down).ok()?.scaled(8, Rounding::Down)?;
+        let asked = Usd::value_of(wanted, wanted_at, Rounding::Up).ok()?.scaled(8, Rounding::Up)?;
+        let points = asked.abs_diff(given).checked_mul(10_000)?.checked_div(given)?;
+        let sign = if asked < given { "-" } else { "" };
+        Some(format!("{sign}{}", percent(u32::try_from(points).ok()?)))
+    };
+    Some((Some(wanted.to_string()), market.await))
 }

@@ -29,6 +29,7 @@ use golem_chain::network::{DataFees, KnownContract, Network, NetworkKind, resolv
 use golem_chain::price::PriceChain;
 use golem_chain::provider::{ChainClient, ConnectError, ProviderError};
 use golem_chain::token::{self, TokenId, TokenInfo};
+use golem_protocols::aave::receipts::ReceiptTokens;
 use golem_protocols::erc8004::files::AgentFiles;
 use golem_protocols::uniswap::discovery::{DiscoveryError, PoolReader};
 use golem_protocols::uniswap::order::OrderKind;
@@ -95,6 +96,8 @@ pub struct ConnectedChain {
     pools: Result<Arc<PoolReader>, DiscoveryError>,
     /// Pools and ranges of liquidity positions that earlier reads found.
     positions: Arc<PositionKeys>,
+    /// Tokens that stand for supplies in the lending market.
+    receipts: Arc<ReceiptTokens>,
 }
 
 /// Readers of agents' files outside the chain, by the kind of network; `None` where none are read.
@@ -420,8 +423,8 @@ impl ConnectedChain {
         let pools = PoolReader::new(client.agreed().clone(), client.network()).map(Arc::new);
         let source = ForkSource::of(&client);
         let data_fees = client.network().data_fees;
-        let positions = Arc::default();
-        Self { client, prices, agents: AgentIndex::default(), data_fees, source, pools, positions }
+        let (positions, receipts) = (Arc::default(), Arc::default());
+        Self { client, prices, agents: AgentIndex::default(), data_fees, source, pools, positions, receipts }
     }
 
     /// Sets how the chain charges data fees.
@@ -442,6 +445,12 @@ impl ConnectedChain {
     /// Pools and ranges of liquidity positions that earlier reads found, which make a reading one round trip.
     pub fn positions(&self) -> &PositionKeys {
         &self.positions
+    }
+
+    /// Tokens that stand for supplies in the lending market, with which a reading shows in one round trip whether an
+    /// account uses the market.
+    pub fn receipts(&self) -> &ReceiptTokens {
+        &self.receipts
     }
 
     /// Returns the state source for simulations.

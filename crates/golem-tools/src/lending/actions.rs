@@ -5,7 +5,7 @@ use alloy::sol_types::SolEvent as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{LiquidationPrice, impossible, percent, read, value};
+use super::{LiquidationPrice, impossible, read, value};
 use crate::allowances::{self, approve};
 use crate::engine::{CallContext, ConnectedChain, ToolReply};
 use crate::shared::{PlanReceipt, insufficient, invalid};
@@ -73,20 +73,21 @@ pub struct Output {
     health_factor_before: Option<String>,
     /// Health factor afterwards by the last simulation before signing, in the same form.
     health_factor_after: Option<String>,
-    /// Falls of prices that make the debt liquidable afterwards, by that simulation.
-    liquidated_if: Vec<LiquidationFallRow>,
+    /// Changes of single prices that make the debt liquidable afterwards, by that simulation. A price that would have to more
+    /// than double is left out.
+    liquidated_if: Vec<LiquidationRow>,
     /// Gas used, or the simulated gas, in gas units.
     gas_used: u64,
     /// URL of the last transaction; absent if none was sent.
     explorer_url: Option<String>,
 }
 
-/// Fall of one collateral's price at which the debt can be liquidated.
+/// Change of one token's price at which the debt can be liquidated.
 #[derive(Debug, Serialize, JsonSchema)]
-struct LiquidationFallRow {
-    /// Symbol of the collateral.
+struct LiquidationRow {
+    /// Symbol of the token.
     token: String,
-    /// Price and fall.
+    /// Price and change.
     #[serde(flatten)]
     at: LiquidationPrice,
 }
@@ -429,9 +430,9 @@ pub(super) fn output(
         done.push_str(&format!("; {fall}"));
     }
     let explanation = sent.explain(&done);
-    let rows = falls.iter().map(|fall| LiquidationFallRow {
-        token: fall.symbol.to_string(),
-        at: LiquidationPrice { price_usd: fall.price.to_string(), fall_pct: percent(fall.fall.get()) },
+    let rows = falls.iter().map(|found| LiquidationRow {
+        token: found.symbol.to_string(),
+        at: LiquidationPrice::new(found.price, found.fall.get(), found.rises),
     });
     let [before, after] = health.map_or([None, None], |both| both.map(Some));
     let output = Output {

@@ -6,7 +6,7 @@ use super::actions::{self, LendingKind, LendingPlan, Output, Params};
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
 use bardo_base::error::ToolError;
 use bardo_base::model::{
-    ActionClass, CapabilityTier, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+    ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::Proposal;
@@ -42,7 +42,7 @@ impl WriteTool for LendingWithdraw {
         checks: actions::CHECKS,
         event_params: &["token", "amount", "chain"],
         summary_fields: &["tx_hash", "amount", "health_factor_after"],
-        card: None,
+        card: Some(CardKind::Lending),
         spenders: &[],
     };
     type Params = Params;

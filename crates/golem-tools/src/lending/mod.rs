@@ -2,10 +2,12 @@
 //! one block, described in whole tokens and dollars.
 
 mod actions;
+pub(crate) mod holding;
 pub mod lending_borrow;
 pub mod lending_repay;
 pub mod lending_supply;
 pub mod lending_withdraw;
+pub mod liquidations;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,16 +23,28 @@ use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::token::{self, TokenInfo};
 use golem_protocols::aave::market::{BASE_DECIMALS, MarketContracts, MarketError, MarketState};
 use golem_protocols::aave::math::OutOfRange;
-use golem_protocols::aave::position::{AccountSums, PriceFall, ReservePosition, price_falls};
+use golem_protocols::aave::position::{AccountSums, PriceMove, ReservePosition, price_moves};
 use golem_protocols::aave::reserve::ReserveState;
 
-/// Price of a collateral from which downwards the debt can be liquidated, all other prices the same.
+/// Price of a token from which on the debt can be liquidated, all other prices the same.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct LiquidationPrice {
     /// Price in dollars.
     pub(crate) price_usd: String,
-    /// Fall from the market's current price in percent, rounded down.
-    pub(crate) fall_pct: String,
+    /// Fall from the market's current price in percent, rounded down; absent if the price must rise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fall_pct: Option<String>,
+    /// Rise from the market's current price in percent, rounded down; absent if the price must fall.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rise_pct: Option<String>,
+}
+
+impl LiquidationPrice {
+    /// A price with its distance from the current one, in basis points.
+    pub(crate) fn new(price: Usd, basis_points: u32, rises: bool) -> Self {
+        let change = |wanted: bool| (rises == wanted).then(|| percent(basis_points));
+        Self { price_usd: price.to_string(), fall_pct: change(false), rise_pct: change(true) }
+    }
 }
 
 /// Supply and debt of an account in one reserve.
@@ -58,7 +72,7 @@ pub(crate) struct LendingRow {
     market_price_usd: String,
     /// Price of the token by Bardo's price sources, in dollars; absent without one.
     price_usd: Option<String>,
-    /// Price at which the debt can be liquidated; absent if a fall of this token alone cannot do it.
+    /// Price at which the debt can be liquidated; absent if this price alone cannot do it.
     pub(crate) liquidated_at: Option<LiquidationPrice>,
 }
 
@@ -124,6 +138,11 @@ impl ReserveTokens {
         Ok(Self { tokens: infos.collect(), prices: prices.collect() })
     }
 
+    /// True for a token of the address book.
+    fn is_listed(&self, asset: Address) -> bool {
+        self.tokens.get(&asset).is_some_and(|info| info.listed)
+    }
+
     /// Symbol of a listed token, or the address of any other.
     pub(crate) fn symbol(&self, asset: Address) -> String {
         let listed = self.tokens.get(&asset).filter(|info| info.listed);
@@ -135,11 +154,11 @@ impl ReserveTokens {
         self.prices.get(&asset).map(Usd::to_string)
     }
 
-    /// Description of an account's position in a reserve; `fall` is the fall of its price that liquidates the debt.
+    /// Description of an account's position in a reserve; `found` is the change of its price that liquidates the debt.
     ///
     /// # Errors
     /// `CHAIN_INCONSISTENT` for figures that no market can have.
-    pub(crate) fn row(&self, one: &ReservePosition, fall: Option<PriceFall>) -> Result<LendingRow, ToolError> {
+    pub(crate) fn row(&self, one: &ReservePosition, found: Option<PriceMove>) -> Result<LendingRow, ToolError> {
         let reserve = &one.reserve;
         Ok(LendingRow {
             token: self.symbol(reserve.asset),
@@ -153,25 +172,25 @@ impl ReserveTokens {
             liquidation_threshold_pct: percent(reserve.config.threshold),
             market_price_usd: base(reserve.price)?.to_string(),
             price_usd: self.price(reserve.asset),
-            liquidated_at: fall.map(liquidation_price).transpose()?,
+            liquidated_at: found.map(liquidation_price).transpose()?,
         })
     }
 }
 
-fn liquidation_price(fall: PriceFall) -> Result<LiquidationPrice, ToolError> {
-    Ok(LiquidationPrice { price_usd: base(fall.price)?.to_string(), fall_pct: percent(fall.basis_points) })
+fn liquidation_price(found: PriceMove) -> Result<LiquidationPrice, ToolError> {
+    Ok(LiquidationPrice::new(base(found.price)?, found.basis_points, found.rises))
 }
 
-/// Falls of prices that liquidate a debt, in the order of the positions; none for an account in a category, whose
+/// Changes of single prices that liquidate a debt, in the order of the positions; none for an account in a category, whose
 /// thresholds are not the reserves'.
 ///
 /// # Errors
 /// `CHAIN_INCONSISTENT` for figures that no market can have.
-pub(crate) fn falls(state: &MarketState) -> Result<Vec<Option<PriceFall>>, ToolError> {
+pub(crate) fn moves(state: &MarketState) -> Result<Vec<Option<PriceMove>>, ToolError> {
     if state.category != 0 {
         return Ok(vec![None; state.positions.len()]);
     }
-    price_falls(&state.positions).map_err(impossible)
+    price_moves(&state.positions).map_err(impossible)
 }
 
 /// Amount of a reserve in whole tokens.

@@ -78,6 +78,8 @@ pub(crate) struct LogQuery {
     pub(crate) addresses: Vec<Address>,
     /// First topics, which name the events.
     pub(crate) events: Vec<B256>,
+    /// Third indexed argument of the events; `None` for any.
+    pub(crate) third: Option<B256>,
 }
 
 /// Reads the logs of `first..=last` from the end, until the budget is spent. With `enough`, it also stops after the
@@ -103,6 +105,7 @@ pub(crate) async fn read_backwards(
             .event_signature(query.events.clone())
             .from_block(begin)
             .to_block(end);
+        let filter = query.third.map_or(filter.clone(), |third| filter.topic3(third));
         let found = match chain.client.agreed().get_logs(&filter).await.map_err(ProviderError::from) {
             Ok(found) => found,
             Err(error) if begin < end && asks_for_less(&error) => {
@@ -151,7 +154,8 @@ fn placed(
         let is_wanted = !log.removed
             && (first..=last).contains(&placed.number)
             && query.addresses.contains(&placed.log.address)
-            && query.events.contains(event);
+            && query.events.contains(event)
+            && query.third.is_none_or(|third| placed.log.topics().get(3) == Some(&third));
         is_wanted.then_some(placed)
     };
     let placed: Option<Vec<PlacedLog>> = found.into_iter().map(place).collect();

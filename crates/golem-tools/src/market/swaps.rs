@@ -93,7 +93,8 @@ pub(crate) fn query(sources: &[SwapSource]) -> LogQuery {
         ProtocolVersion::V4 => Vec::new(),
     });
     let events: BTreeSet<B256> = events.collect();
-    LogQuery { addresses: sources.iter().map(|source| source.pool).collect(), events: events.into_iter().collect() }
+    let addresses = sources.iter().map(|source| source.pool).collect();
+    LogQuery { addresses, events: events.into_iter().collect(), third: None }
 }
 
 /// Decodes the swaps in logs that are in the order of the chain.

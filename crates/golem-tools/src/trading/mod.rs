@@ -8,6 +8,7 @@ pub mod uniswap_check_allowance;
 pub mod uniswap_execute_swap;
 pub mod uniswap_get_quote;
 pub mod uniswap_get_uniswapx_order_status;
+pub mod uniswap_place_limit_order;
 pub mod uniswap_submit_cross_chain_intent;
 pub mod uniswap_submit_uniswapx_order;
 pub mod uniswapx_cancel_order;

@@ -288,6 +288,7 @@ async fn by_auction(
         starts_in: auction::STARTS_IN,
         ends_in: params.deadline,
         slippage: ask.slippage,
+        limit: None,
     };
     let (mut proposal, placed) = auction::order(context, &request).await?;
     // The caller asked for a swap, so the outcome must say first that this is an order for others to fill.

@@ -146,6 +146,7 @@ impl WriteTool for SubmitUniswapXOrder {
             starts_in: decay_start_time,
             ends_in: decay_end_time,
             slippage,
+            limit: None,
         };
         auction::order(context, &request).await
     }

@@ -13,6 +13,7 @@ const WELL: PhaseReading = PhaseReading {
     failures_limit: 3,
     age_seconds: 0,
     lifespan_seconds: Some(1_000_000),
+    health: DebtHealth::NoDebt,
 };
 
 fn lost(points: u64) -> PhaseReading {
@@ -29,6 +30,11 @@ fn failed(times: u32) -> PhaseReading {
 
 fn aged(parts_of_a_thousand: u64) -> PhaseReading {
     PhaseReading { age_seconds: parts_of_a_thousand * 1_000, ..WELL }
+}
+
+/// Health factor in ten thousandths, with 1.5 as the policy's minimum.
+fn indebted(found: u64) -> PhaseReading {
+    PhaseReading { health: DebtHealth::Factor { found, least: 15_000 }, ..WELL }
 }
 
 /// Returns the phase of a new machine after one reading, and after the same reading one dwell later.
@@ -70,6 +76,16 @@ fn each_threshold_of_the_table_changes_the_phase_exactly_there() {
         (aged(950), Survival, Survival),
         (aged(999), Survival, Survival),
         (aged(1_000), Survival, Terminal),
+        (indebted(15_000), Thriving, Thriving),
+        (indebted(14_999), Defensive, Defensive),
+        // Half of the margin above 1 is gone.
+        (indebted(12_500), Defensive, Defensive),
+        (indebted(12_499), Survival, Survival),
+        (indebted(0), Survival, Survival),
+        (PhaseReading { health: DebtHealth::Unknown, ..WELL }, Thriving, Thriving),
+        // With a minimum of 1, only a debt that can be liquidated counts.
+        (PhaseReading { health: DebtHealth::Factor { found: 10_000, least: 10_000 }, ..WELL }, Thriving, Thriving),
+        (PhaseReading { health: DebtHealth::Factor { found: 9_999, least: 10_000 }, ..WELL }, Survival, Survival),
     ] {
         assert_eq!(after(reading), (at_once, after_the_dwell), "{reading:?}");
     }
@@ -99,6 +115,13 @@ fn a_phase_improves_by_one_step_at_half_the_threshold_after_the_dwell() {
     assert_eq!(machine.observe(&runway(2 * 86_400 - 1), 9 * DWELL), None);
     machine.observe(&runway(2 * 86_400), 10 * DWELL);
     assert_eq!(machine.observe(&runway(2 * 86_400), 11 * DWELL).unwrap().to, Phase::Cautious);
+    // A debt is well again a twentieth above the minimum, at 1.575; an unknown one heals nothing.
+    let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
+    assert_eq!(machine.observe(&indebted(14_300), 0).unwrap().why, "health factor 1.43, below the minimum of 1.50");
+    assert_eq!(machine.observe(&indebted(15_749), 9 * DWELL), None);
+    assert_eq!(machine.observe(&PhaseReading { health: DebtHealth::Unknown, ..WELL }, 19 * DWELL), None);
+    machine.observe(&indebted(15_750), 20 * DWELL);
+    assert_eq!(machine.observe(&indebted(15_750), 21 * DWELL).unwrap().to, Phase::Cautious);
 }
 
 #[test]
@@ -157,8 +180,13 @@ fn reading() -> impl Strategy<Value = PhaseReading> {
         prop_oneof![(0_u64..400_000).prop_map(Runway::Seconds), Just(Runway::Unused), Just(Runway::Unknown)],
         0_u32..6,
         0_u64..1_100,
+        prop_oneof![
+            Just(DebtHealth::NoDebt),
+            (8_000_u64..20_000).prop_map(|found| DebtHealth::Factor { found, least: 15_000 }),
+            Just(DebtHealth::Unknown)
+        ],
     )
-        .prop_map(|(drawdown_bps, feed_grade, runway, failures, age)| PhaseReading {
+        .prop_map(|(drawdown_bps, feed_grade, runway, failures, age, health)| PhaseReading {
             drawdown_bps,
             feed_grade,
             runway,
@@ -166,6 +194,7 @@ fn reading() -> impl Strategy<Value = PhaseReading> {
             failures_limit: 3,
             age_seconds: age,
             lifespan_seconds: Some(1_000),
+            health,
         })
 }
 
@@ -179,10 +208,17 @@ fn as_bad_as(phase: Phase, reading: &PhaseReading) -> bool {
         Phase::Terminal => (1_500, 0, 1_000),
     };
     let failures = matches!((phase, reading.failures), (Phase::Cautious, 2..) | (Phase::Defensive, 3..));
+    let health = match phase {
+        Phase::Defensive => 15_000,
+        Phase::Survival => 12_500,
+        Phase::Thriving | Phase::Cautious | Phase::Terminal => 0,
+    };
+    let owes = matches!(reading.health, DebtHealth::Factor { found, .. } if found < health);
     reading.drawdown_bps.is_some_and(|lost| lost >= loss)
         || matches!(reading.runway, Runway::Seconds(left) if left <= gas)
         || reading.age_seconds >= age
         || failures
+        || owes
 }
 
 proptest! {

@@ -1,11 +1,13 @@
 //! Payloads of the Golem's life: vitals, phase, sprite and thoughts.
 
-use alloy_primitives::U256;
+use std::fmt;
+
+use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
 
 use crate::model::Phase;
 use crate::text::SafeText;
-use crate::units::Usd;
+use crate::units::{TokenAmount, Usd};
 
 /// Activity that the Golem's sprite shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -70,6 +72,61 @@ pub struct Vitals {
     pub age_seconds: u64,
     /// Lifespan in seconds; `None` for no limit.
     pub lifespan_seconds: Option<u64>,
+    /// Supplies and debts in lending markets, which are in the equity; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lending: Option<LendingVitals>,
+}
+
+/// Supplies and debts of the account in all lending markets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LendingVitals {
+    /// Value of the supplies, in dollars; `null` without a live feed of each token.
+    pub supplied: Option<Usd>,
+    /// Value of the debts, in dollars; `null` without a live feed of each token.
+    pub owed: Option<Usd>,
+    /// Lowest health factor of a market in hundredths, rounded down; `null` without debt, and while it is unknown. Below
+    /// 100 the debt can be liquidated.
+    pub health: Option<u64>,
+    /// Health factor in hundredths that the policy wants to keep.
+    pub least: u64,
+}
+
+/// Payload of `lending:liquidated`: a liquidator repaid a part of the account's debt and took collateral for it. By the
+/// pool's event; no action of the Golem, and no trade.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LendingLiquidated {
+    /// EIP-155 id of the chain.
+    pub chain_id: u64,
+    /// Number of the block.
+    pub block: u64,
+    /// Hash of the liquidator's transaction.
+    pub tx_hash: B256,
+    /// Position of the event among those of its block.
+    pub log_index: u64,
+    /// Symbol of the collateral that was taken, as listed; otherwise its address.
+    pub collateral: SafeText,
+    /// Amount of it that was taken, in whole tokens.
+    pub taken: TokenAmount,
+    /// Value of it in dollars at the price source's present price; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_usd: Option<Usd>,
+    /// Symbol of the debt's token, as listed; otherwise its address.
+    pub debt: SafeText,
+    /// Amount of debt that was repaid for it, in whole tokens.
+    pub covered: TokenAmount,
+    /// Value of it in dollars at the price source's present price; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub covered_usd: Option<Usd>,
+    /// Account of the liquidator.
+    pub liquidator: Address,
+}
+
+/// As in `Liquidated: 0.1 WETH taken for 300 USDC of debt`.
+impl fmt::Display for LendingLiquidated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { collateral, taken, debt, covered, .. } = self;
+        write!(f, "Liquidated: {taken} {collateral} taken for {covered} {debt} of debt")
+    }
 }
 
 /// Payload of `phase:changed`.

@@ -146,8 +146,14 @@ fn a_watched_account_has_its_whole_address_and_counts_in_no_total() {
         amount: TokenAmount::new(U256::from(3_u64), 0).unwrap(),
         value: Some(usd("204030.6")),
     };
-    let holdings =
-        ChainHoldings { chain: safe("base"), chain_id: 31_338, block: 7, rows: vec![row], positions: vec![] };
+    let holdings = ChainHoldings {
+        chain: safe("base"),
+        chain_id: 31_338,
+        block: 7,
+        rows: vec![row],
+        positions: vec![],
+        lending: None,
+    };
     world.snapshot.watched = vec![WatchedHoldings { name: safe("Savings"), address, holdings }];
     let text = drawn(&Portfolio::default(), &world, Rect { width: 200, ..AREA });
     assert!(text.contains(&format!("watch-only “Savings”  {address} base")), "{text}");

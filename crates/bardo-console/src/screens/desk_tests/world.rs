@@ -130,6 +130,7 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
             }],
             balances: Vec::new(),
             positions: vec![],
+            lending: None,
             activity: Vec::new(),
         })));
     }
@@ -190,6 +191,7 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
                 },
             ],
             positions: vec![],
+            lending: None,
         }],
         equity: Some("25310.42".parse().unwrap()),
         all_priced: false,

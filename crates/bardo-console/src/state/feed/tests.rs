@@ -116,6 +116,7 @@ fn the_curve_has_a_point_every_few_seconds_and_the_newest() {
             failures_limit: 3,
             age_seconds: second,
             lifespan_seconds: None,
+            lending: None,
         };
         let golem_id = GolemId::operator();
         let at = second * 1_000;
@@ -272,6 +273,7 @@ fn a_history_draws_the_curve_of_worth_once_and_keeps_what_is_older_than_it() {
             failures_limit: 3,
             age_seconds: 0,
             lifespan_seconds: None,
+            lending: None,
         }));
         Arc::new(Event { seq, at, golem_id: GolemId::operator(), call_id: None, kind })
     };

@@ -31,8 +31,16 @@ fn console() -> State {
     let block =
         BlockRow { number: 1, timestamp: 1_700_000_000, base_fee_wei: 1, gas_used: 1, gas_limit: 2, transactions: 0 };
     let (tokens, pools, balances, activity) = (vec![], vec![], vec![], vec![]);
-    let snapshot =
-        ChainSnapshot { chain: 0, blocks: vec![block], tokens, pools, balances, positions: vec![], activity };
+    let snapshot = ChainSnapshot {
+        chain: 0,
+        blocks: vec![block],
+        tokens,
+        pools,
+        balances,
+        positions: vec![],
+        lending: None,
+        activity,
+    };
     news(&mut state, SessionNews::Market(MarketUpdate::Chain(Box::new(snapshot))));
     state
 }

@@ -105,6 +105,7 @@ fn vitals(bps: u64) -> EventKind {
         failures_limit: 3,
         age_seconds: 0,
         lifespan_seconds: None,
+        lending: None,
     }))
 }
 

@@ -53,6 +53,7 @@ fn a_recording_knows_the_limits_and_what_gas_is_paid_in() {
             failures_limit: 3,
             age_seconds: 0,
             lifespan_seconds: None,
+            lending: None,
         }))
     };
     // One of an earlier version has neither, and says so instead of a unit that is none.

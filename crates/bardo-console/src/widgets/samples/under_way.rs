@@ -63,6 +63,19 @@ pub fn allowances() -> Vec<(&'static str, AllowanceModel)> {
     states(&asked, AllowanceModel::fold, &wanted)
 }
 
+/// Requested actions in a lending market that are not done yet, or never will be.
+pub fn lendings() -> Vec<(&'static str, LendingModel)> {
+    let params = json!({"token": "WETH", "chain": "ethereum", "amount": "0.5"});
+    let mut asked = LendingModel::asked(START_MILLIS, "lending_supply", params);
+    // The event that begins a call says that its tool signs.
+    asked.call.signs = true;
+    states(
+        &asked,
+        LendingModel::fold,
+        &["running", "sent", "waiting", "goes ahead", "blocked", "refused", "lapsed", "failed"],
+    )
+}
+
 /// Requested auctions that were not submitted.
 pub fn orders() -> Vec<(&'static str, OrderModel)> {
     let asked = OrderModel::asked(CallModel::asked(START_MILLIS, "uniswap_submit_uniswapx_order", swap_params()));

@@ -21,6 +21,10 @@ fn poisoned(word: &str) -> Vec<CallCard> {
     more["token"] = json!(word);
     more["allowance"] = json!(word);
     more["tx_hash"] = json!(word);
+    for field in ["amount", "health_factor_before", "health_factor_after"] {
+        more[field] = json!(word);
+    }
+    more["liquidated_if"] = json!([{"token": word, "price_usd": word, "fall_pct": word}]);
     let events = |widget, data: &serde_json::Value| {
         vec![
             EventKind::ToolStart(ToolStart {
@@ -49,6 +53,7 @@ fn poisoned(word: &str) -> Vec<CallCard> {
         (CallCard::Quote(Box::default()), CardKind::Quote),
         (CallCard::Swap(Box::default()), CardKind::Swap),
         (CallCard::Allowance(Box::default()), CardKind::Allowance),
+        (CallCard::Lending(Box::default()), CardKind::Lending),
         (CallCard::Plain(Box::default()), CardKind::Quote),
     ];
     for (card, widget) in &mut cards {

@@ -12,10 +12,10 @@ use crate::theme::{Role, Theme};
 use crate::widgets::gauge::{FullMeaning, Gauge, GaugeLine};
 use crate::widgets::paint::{Group, chosen};
 use crate::widgets::sprite::{self, Sprite, SpriteModel};
-use bardo_base::fabric::{SpriteState, Vitals};
+use bardo_base::fabric::{LendingVitals, SpriteState, Vitals, health_factor};
 use bardo_base::model::Phase;
 use bardo_base::text::{SafeText, fit};
-use bardo_base::units::TokenAmount;
+use bardo_base::units::{TokenAmount, Usd};
 
 fn body(known: &ScreenContext<'_>) -> SpriteState {
     known.feed.sprite.map_or(SpriteState::Idle, |(_, state)| state)
@@ -160,7 +160,23 @@ fn vital_gauges(known: &ScreenContext<'_>) -> Vec<Gauge> {
         words: format!("{} of {} failed", vitals.failures, vitals.failures_limit),
         full: FullMeaning::Bad,
     };
-    vec![equity, gas, streak]
+    let debt = debt_of(vitals).map(debt_gauge);
+    [Some(equity), debt, Some(gas), Some(streak)].into_iter().flatten().collect()
+}
+
+/// Gauge of a debt's security: empty where it can be liquidated, half full at the policy's minimum.
+fn debt_gauge(lending: &LendingVitals) -> Gauge {
+    let margin = |hundredths: u64| u128::from(hundredths.saturating_sub(100));
+    let full = margin(lending.least).saturating_mul(2).max(1);
+    Gauge {
+        label: "health".to_owned(),
+        level: lending.health.map(|health| (margin(health).min(full), full)),
+        words: match lending.health {
+            Some(_) => format!("{}, min {}", health_factor(lending.health), health_factor(Some(lending.least))),
+            None => "unknown".to_owned(),
+        },
+        full: FullMeaning::Good,
+    }
 }
 
 /// Runway of the gas; without one, the gas balance in the native token.
@@ -201,7 +217,7 @@ impl Widget for FaceLine<'_> {
         ];
         // Shorter texts than those of the gauges, so that they fit one line of 80 columns.
         let gauges = vital_gauges(known);
-        for ((at, words), rank) in short_vitals(known).into_iter().enumerate().zip([1, 3, 2]) {
+        for (at, (rank, words)) in short_vitals(known).into_iter().enumerate() {
             let role = gauges.get(at).map_or(Role::Text, |gauge| gauge.severity().1);
             let role = if role == Role::StateGood { Role::Text } else { role };
             groups.push(Group::new(rank, format!("   {words}"), role));
@@ -211,8 +227,8 @@ impl Widget for FaceLine<'_> {
     }
 }
 
-/// Equity, gas and failures in the shortest form.
-fn short_vitals(known: &ScreenContext<'_>) -> Vec<String> {
+/// The gauges in the shortest form and in their order, each with its rank in a line that is too short.
+fn short_vitals(known: &ScreenContext<'_>) -> Vec<(u8, String)> {
     let Some(vitals) = &known.feed.vitals else { return Vec::new() };
     let equity = match lost(known) {
         Some(Lost { chain: Some(chain), bps, limit_bps }) => {
@@ -221,9 +237,17 @@ fn short_vitals(known: &ScreenContext<'_>) -> Vec<String> {
         Some(Lost { chain: None, bps, limit_bps }) => format!("equity {} of {} %", fall(bps), limit_bps / 100),
         None => format!("equity ? of {} %", vitals.stop_loss_bps / 100),
     };
-    vec![
-        equity,
-        format!("gas {}", gas_words(known, vitals).trim_start_matches("for ")),
-        format!("streak {}/{}", vitals.failures, vitals.failures_limit),
-    ]
+    let debt = debt_of(vitals).map(|lending| match lending.health {
+        Some(_) => format!("health {}", health_factor(lending.health)),
+        None => "health ?".to_owned(),
+    });
+    let gas = format!("gas {}", gas_words(known, vitals).trim_start_matches("for "));
+    let streak = format!("streak {}/{}", vitals.failures, vitals.failures_limit);
+    let all = [Some((1, equity)), debt.map(|words| (1, words)), Some((3, gas)), Some((2, streak))];
+    all.into_iter().flatten().collect()
+}
+
+/// Supplies and debts, if something is owed.
+fn debt_of(vitals: &Vitals) -> Option<&LendingVitals> {
+    vitals.lending.as_ref().filter(|lending| lending.owed != Some(Usd::ZERO))
 }
