@@ -606,7 +606,8 @@ pub(super) enum GolemAction {
         /// Role of the Golem; `bardo tools --archetype NAME` lists the tools that it may call
         #[arg(long, value_name = "NAME")]
         archetype: Option<String>,
-        /// Approval mode with a brain: never blocks at once what needs approval, ask waits for an answer [default: ask]
+        /// Approval mode with a brain: never blocks at once what needs approval, ask asks on this terminal [default: ask
+        /// on a terminal, otherwise never]
         #[arg(long, value_name = "never|ask", requires = "headless")]
         approve: Option<ApprovalMode>,
         /// Keep the scenario's own data folder, under shows/ in the data folder; otherwise only its recording is kept

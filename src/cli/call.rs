@@ -448,11 +448,7 @@ fn new_key_password(fd: Option<u32>) -> NewKeyPassword {
 
 /// Default approval mode: ask on a terminal, otherwise never.
 fn as_attended() -> ApprovalMode {
-    if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        ApprovalMode::Ask
-    } else {
-        ApprovalMode::Never
-    }
+    if consent::is_attended() { ApprovalMode::Ask } else { ApprovalMode::Never }
 }
 
 /// Returns the response of a call that did not reach the executor.
@@ -544,13 +540,18 @@ fn on_rehearsed_chain(opened: &OpenEnvironment, block: &LiveBlock) -> Result<(),
     Ok(())
 }
 
-/// Prints the progress of the call on stderr.
+/// Prints the progress of the call on stderr. The steps are numbered as they happen: the numbers of the tool's own list
+/// would go back and forth, since not every call takes all of them, nor in the list's order.
 async fn print_progress(mut events: bardo_base::fabric::Receiver) {
     let mut batch = Vec::new();
+    let mut steps = 0_u32;
     while events.receive(&mut batch, 64).await {
         for event in batch.drain(..) {
             match &event.kind {
-                EventKind::ToolUpdate(update) => eprintln!("bardo: {} ({}/{})", update.step, update.index, update.of),
+                EventKind::ToolUpdate(update) => {
+                    steps = steps.saturating_add(1);
+                    eprintln!("bardo: step {steps}: {}", update.step);
+                }
                 EventKind::ToolOverrun(overrun) => {
                     eprintln!("bardo: taking longer than {} ms", overrun.budget_ms);
                 }

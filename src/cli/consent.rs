@@ -93,15 +93,21 @@ pub(super) fn confirm(said: &str, word: &str) -> Result<bool, CommandFailure> {
 /// # Errors
 /// A failure with [`CliExit::Blocked`] if there is none.
 pub(super) fn attended() -> Result<(), CommandFailure> {
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+    if !is_attended() {
         let error = "this needs your approval on a terminal: run it there yourself";
         return Err(CommandFailure { exit: CliExit::Blocked, error: error.into() });
     }
     Ok(())
 }
 
-/// Shows a request, asks for each acknowledgement and the required characters, and reads the answer.
-fn ask_on_terminal(question: &Question) -> Option<OperatorReply> {
+/// Returns true if this process has a terminal on which the operator can answer.
+pub(super) fn is_attended() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Shows a request, asks for each acknowledgement and the required characters, and reads the answer. Blocks until then;
+/// `None` if the terminal fails.
+pub(super) fn ask_on_terminal(question: &Question) -> Option<OperatorReply> {
     show(&sections(question, SystemClock.now_millis()))?;
     let mut confirmation = Confirmation::default();
     let refuse = |why: &str| {

@@ -2,26 +2,26 @@
 //! work: the simulated time advances as soon as all actors are done. Events go to stdout as JSON lines. The exit code
 //! shows whether everything happened as the scenario expects, so that a scenario can serve as a test.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use tokio::sync::{mpsc, watch};
 
-use super::{CliExit, CommandFailure, alerts, known_role, load, logs, print};
+use super::{CliExit, CommandFailure, alerts, consent, known_role, load, logs, print};
 use ::golem::brain::BrainChoice;
 use ::golem::life::ScenarioProgress;
-use ::golem::scenario::{self, Scenario, ScriptedOperator};
+use ::golem::scenario::{self, Scenario};
 use bardo_base::config::{Config, ConfigFlags, DEFAULT_NETWORK, Environment};
 use bardo_base::fabric::EventKind;
 use bardo_base::format::counted;
 use bardo_base::id::GolemId;
 use bardo_base::model::{Phase, StopLevel};
-use bardo_base::text::SafeText;
 use bardo_runtime::actor::{GolemActor, HEARTBEAT};
 use bardo_runtime::data::DataFolder;
 use bardo_runtime::session::{Session, SessionOptions, TimeOptions, TimePace};
+use bardo_safety::approval::OperatorReply;
 use bardo_session::handle::{AddressedCommand, LeaveMode, SessionCommand, SessionHandle, SessionNews};
 use bardo_session::market::MarketUpdate;
-use bardo_session::questions::{OperatorAnswer, Question, QuestionKey};
+use bardo_session::questions::{Question, QuestionKey};
 use golem_tools::engine::ApprovalMode;
 
 /// Options of a scenario run.
@@ -88,9 +88,19 @@ fn own_time_of(show: &Scenario, speed: Option<u32>, step: bool) -> TimeOptions {
     TimeOptions { pace: TimePace::Times(times), tick, most: None, step, operator: false }
 }
 
-/// Returns the approval mode of a headless run.
+/// Returns the approval mode of a headless run. A scenario's requests are answered by its file. Those of a brain are
+/// asked on this terminal; without one they are blocked at once, since its devnet is in this process, where no other
+/// console could answer.
 fn approval(asked: Option<ApprovalMode>, led: bool) -> Result<ApprovalMode, CommandFailure> {
     match asked {
+        None if led && !consent::is_attended() => Ok(ApprovalMode::Never),
+        Some(ApprovalMode::Ask) if led && !consent::is_attended() => {
+            eprintln!(
+                "bardo: no terminal here: what needs approval is blocked. Run it on a terminal, or open the console with \
+                 `bardo --brain …`, to approve it"
+            );
+            Ok(ApprovalMode::Never)
+        }
         None => Ok(ApprovalMode::Ask),
         Some(_) if !led => Err(CommandFailure::usage(
             "a scenario answers as its file says; --approve applies to runs with a brain only".to_owned(),
@@ -130,11 +140,13 @@ pub(super) fn headless(
         let actor = GolemActor::playing(scenario.clone()).led_by(brain);
         let actor = actor.given(config.golem.lifespan_seconds()).wanting(config.golem.goal());
         let played = actor.played();
-        // With a brain, the session runs in real time and this process answers for the scenario's operator.
-        let (time, operator) = if led { (None, scenario.operator) } else { (Some(time), ScriptedOperator::Wait) };
+        // With a brain, the session runs in real time. No scenario answers for it: a brain's actions are never approved
+        // unseen.
+        let time = if led { None } else { Some(time) };
+        let terminal = (led && approve == ApprovalMode::Ask).then(TerminalPrompt::new);
         let RunOptions { seed, keep, paper, .. } = *run;
         let options = SessionOptions { seed, keep, paper, approve, time, attended: false, ..SessionOptions::default() };
-        follow(Session::open_with(config, options, Box::new(actor)), played, operator, led, run).await
+        follow(Session::open_with(config, options, Box::new(actor)), played, terminal, led, run).await
     })?;
     let died = played.phases.last() == Some(&Phase::Terminal);
     if led && (died || !played.missed.is_empty()) {
@@ -184,7 +196,7 @@ fn lines() -> std::io::Result<mpsc::Receiver<()>> {
 async fn follow(
     handle: SessionHandle,
     mut played: watch::Receiver<ScenarioProgress>,
-    operator: ScriptedOperator,
+    mut terminal: Option<TerminalPrompt>,
     led: bool,
     run: &RunOptions,
 ) -> Result<ScenarioProgress, CommandFailure> {
@@ -193,7 +205,6 @@ async fn follow(
     // With a brain, the number of requests is limited elsewhere, and the run ends by itself.
     let ticks = run.ticks.filter(|_| !led);
     let (mut stepping, mut left, mut beats) = (run.step, false, 0_u64);
-    let mut answered = HashSet::new();
     loop {
         let mut sent = Vec::new();
         let over = async {
@@ -227,13 +238,14 @@ async fn follow(
                     }
                 }
                 Some(SessionNews::Questions(questions)) => {
-                    for question in questions.iter().filter(|question| answered.insert(question.key)) {
-                        sent.extend(answer(operator, question));
+                    if let Some(terminal) = &mut terminal {
+                        terminal.update(&questions)?;
                     }
                 }
                 Some(SessionNews::Market(MarketUpdate::Fault { chain: None, message })) => return Err(message.to_string().into()),
                 Some(_) => {}
             },
+            answer = next_answer(&mut terminal) => sent.extend(answer),
         }
         for command in sent {
             left |= matches!(command, SessionCommand::Leave(_));
@@ -248,23 +260,61 @@ async fn follow(
     Ok(played)
 }
 
-/// Returns the answer of the scenario's operator, for runs in real time.
-fn answer(operator: ScriptedOperator, question: &Question) -> Option<SessionCommand> {
-    let QuestionKey::Action(_) = question.key else { return None };
-    let answer = match operator {
-        ScriptedOperator::Wait => return None,
-        ScriptedOperator::Approve => OperatorAnswer::Once,
-        ScriptedOperator::Refuse => {
-            OperatorAnswer::Refuse { reason: SafeText::clean("rejected by the scenario's operator", 60) }
+/// Prompts for the approval requests of a session, one at a time.
+struct TerminalPrompt {
+    /// Requests that were shown.
+    shown: HashSet<QuestionKey>,
+    /// Requests that wait for the prompt, the oldest first.
+    waiting: VecDeque<Question>,
+    /// True while a prompt waits for input.
+    is_busy: bool,
+    answers: mpsc::Receiver<(QuestionKey, Option<OperatorReply>)>,
+    answer: mpsc::Sender<(QuestionKey, Option<OperatorReply>)>,
+}
+
+impl TerminalPrompt {
+    fn new() -> Self {
+        let (answer, answers) = mpsc::channel(1);
+        Self { shown: HashSet::new(), waiting: VecDeque::new(), is_busy: false, answers, answer }
+    }
+
+    /// Takes the open requests, and shows the next one if no prompt is open.
+    fn update(&mut self, open: &[Question]) -> std::io::Result<()> {
+        self.waiting.retain(|waiting| open.iter().any(|one| one.key == waiting.key));
+        let actions = open.iter().filter(|one| matches!(one.key, QuestionKey::Action(_)));
+        for question in actions {
+            if self.shown.insert(question.key) {
+                self.waiting.push_back(question.clone());
+            }
         }
-    };
-    // Scenarios run on devnets only, so the confirmation is filled in.
-    Some(SessionCommand::Answer {
-        key: question.key,
-        answer,
-        confirmation: question.requirement().met(),
-        password: None,
-    })
+        self.prompt()
+    }
+
+    /// Shows the next request. The thread ends with its answer or with the process.
+    fn prompt(&mut self) -> std::io::Result<()> {
+        let Some(question) = (!self.is_busy).then(|| self.waiting.pop_front()).flatten() else { return Ok(()) };
+        self.is_busy = true;
+        let answer = self.answer.clone();
+        let ask = move || {
+            let reply = consent::ask_on_terminal(&question);
+            // The run may have ended meanwhile.
+            let _over = answer.blocking_send((question.key, reply));
+        };
+        std::thread::Builder::new().name("approval".to_owned()).spawn(ask).map(drop)
+    }
+}
+
+/// Waits for the answer on the terminal. A failure of the terminal is no answer: the request lapses.
+async fn next_answer(terminal: &mut Option<TerminalPrompt>) -> Option<SessionCommand> {
+    let Some(prompt) = terminal else { return std::future::pending().await };
+    // The sender is in the same value, so the channel is never closed.
+    let Some((key, reply)) = prompt.answers.recv().await else { return std::future::pending().await };
+    prompt.is_busy = false;
+    if let Err(error) = prompt.prompt() {
+        eprintln!("bardo: the next approval request cannot be shown: {error}");
+    }
+    let OperatorReply { answer, confirmation, .. } = reply?;
+    Some(SessionCommand::Answer { key, answer, confirmation, password: None })
 }
 
 /// Number of steps with its noun.

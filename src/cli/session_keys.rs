@@ -15,7 +15,7 @@ use super::{CliExit, CommandFailure, call, consent, print, print_json, secret};
 use bardo_abi::delegation::Delegation;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::Config;
-use bardo_base::format::utc;
+use bardo_base::format::{short_address, utc};
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
@@ -30,8 +30,9 @@ use bardo_safety::custody::session_keys::{
     LONGEST_LABEL, OwnersCall, RevokedBy, RevokedDelegation, RevokedSessionKey, SessionKeyRecord, SessionKeyRequest,
     SessionKeyState,
 };
+use bardo_sandbox::boot::bundled_description;
 use bardo_sandbox::keys::DevnetAccount;
-use golem_chain::network::{Network, NetworkKind, NetworkPlan};
+use golem_chain::network::{Network, NetworkKind, NetworkPlan, by_id};
 use golem_chain::provider::ProviderError;
 use golem_chain::token::TokenId;
 use golem_tools::engine::ConnectedChain;
@@ -180,7 +181,13 @@ fn list(config: &Config, json: bool) -> Result<CliExit, CommandFailure> {
     let mut text = String::new();
     for FoundSessionKey { ledger, row: stored, .. } in &found {
         match stored {
-            Ok(stored) => writeln!(text, "{}  ledger {ledger}", row(stored.claims()))?,
+            Ok(stored) => {
+                writeln!(text, "{}  ledger {ledger}", row(stored.claims()))?;
+                match scope(stored.claims()) {
+                    Ok(scope) => writeln!(text, "  {}", scope.join(" · "))?,
+                    Err(why) => writeln!(text, "  its limits cannot be shown: {why}")?,
+                }
+            }
             Err(error) => writeln!(text, "{}  ledger {ledger}", SafeText::clean(&error.to_string(), 200))?,
         }
     }
@@ -431,6 +438,53 @@ fn words(network: &Network, delegation: &Delegation) -> Result<Vec<String>, Comm
     Ok(limits.all().iter().map(|limit| wallet_get_delegation::words(limit, &network.book)).collect())
 }
 
+/// Scope of a session key in short words: what it may call, and how much a call may take. Its end and its number of
+/// signatures stand in its row.
+fn scope(record: &SessionKeyRecord) -> Result<Vec<String>, String> {
+    let network = book_of(record.chain_id)?;
+    let limits = DelegationGrant::limits_of(&network, &record.delegation).map_err(|error| error.to_string())?;
+    let named = |address: &Address| network.book.name_of(*address).unwrap_or_else(|| short_address(*address));
+    let methods = |all: &[[u8; 4]]| all.iter().map(hex::encode_prefixed).collect::<Vec<_>>().join(", ");
+    let in_words = |limit: &CallLimit| {
+        Some(match limit {
+            CallLimit::Targets(all) => {
+                format!("calls only {}", all.iter().map(named).collect::<Vec<_>>().join(", "))
+            }
+            CallLimit::Methods(all) => format!("only the functions {}", methods(all)),
+            CallLimit::Shapes(all) => {
+                let each = all
+                    .iter()
+                    .map(|shape| format!("{} of {}", hex::encode_prefixed(shape.method), named(&shape.target)));
+                format!("only {}", each.collect::<Vec<_>>().join(", "))
+            }
+            CallLimit::Value(most) if most.is_zero() => format!("sends no {}", network.native_symbol),
+            CallLimit::Value(most) => {
+                format!("at most {} {} a call", TokenAmount::ether(*most), network.native_symbol)
+            }
+            CallLimit::TokenLoss { token, amount, .. } => {
+                let known = network.book.tokens().iter().find(|known| known.address == *token);
+                let whole = known.and_then(|known| {
+                    Some(format!("{} {}", TokenAmount::new(*amount, known.decimals).ok()?, known.symbol))
+                });
+                format!("at most {} a call", whole.unwrap_or_else(|| format!("{amount} raw units of {}", named(token))))
+            }
+            CallLimit::PolicyCage => "within the owner's policy contract".to_owned(),
+            CallLimit::Time { after, .. } if *after > 0 => format!("from {}", utc(after.saturating_mul(1_000))),
+            CallLimit::Time { .. } | CallLimit::Calls(_) => return None,
+        })
+    };
+    Ok(limits.all().iter().filter_map(in_words).collect())
+}
+
+/// Network of a session key, with its bundled address book. No endpoint is read, so that a list needs none.
+fn book_of(chain_id: u64) -> Result<Network, String> {
+    if let Some(known) = by_id(chain_id) {
+        return Ok(known.clone());
+    }
+    let devnet = bundled_description(chain_id).map_err(|error| error.to_string())?;
+    devnet.map(|chain| chain.network()).ok_or_else(|| format!("no address book of chain {chain_id} is bundled"))
+}
+
 fn row(record: &SessionKeyRecord) -> String {
     let SessionKeyRecord { id, address, owner, chain_id, expires_at, max_calls, uses, label, state, .. } = record;
     let most = max_calls.map(|most| format!(" of {most}")).unwrap_or_default();
@@ -453,7 +507,7 @@ fn in_json(record: &SessionKeyRecord, ledger: &str) -> Value {
         "id": record.id.to_string(), "state": record.state.as_str(), "address": record.address,
         "owner": record.owner, "chain_id": record.chain_id, "ledger": ledger, "label": record.label,
         "created_at": record.created_at, "expires_at": record.expires_at, "max_calls": record.max_calls,
-        "uses": record.uses, "last_used": record.last_used, "revoked": revoked,
+        "uses": record.uses, "last_used": record.last_used, "revoked": revoked, "scope": scope(record).ok(),
     })
 }
 

@@ -709,3 +709,26 @@ fn chain_and_chain_id_are_interchangeable() {
     let (envelope, code) = call(home.path(), &["get_chain_status", r#"{"chain":"ethereum","chain_id":31338}"#]);
     assert_eq!((&envelope["error"]["code"], code), (&serde_json::json!("VALIDATION_FAILED"), 1), "{envelope}");
 }
+
+/// The progress on a terminal counts the steps as they happen, and their order is that of the work: calldata is built,
+/// simulated, signed, sent and confirmed.
+#[cfg(unix)]
+#[test]
+fn the_steps_of_a_call_on_a_terminal_are_in_the_order_of_the_work() {
+    let home = tempfile::tempdir().unwrap();
+    let swap = crate::fixture::swap(json!({"token_in": "USDC", "amount": "50", "token_out": "WETH"})).to_string();
+    let arguments = ["call", "uniswap_execute_swap", &swap, "--approve", "always"];
+    let (shown, code) = crate::fixture::on_a_terminal(home.path(), &arguments, &[]);
+    assert_eq!(code, 0, "{shown}");
+    let steps: Vec<(u32, &str)> = shown
+        .lines()
+        .filter_map(|line| line.trim_end().strip_prefix("bardo: step ")?.split_once(": "))
+        .map(|(number, step)| (number.parse().unwrap(), step))
+        .collect();
+    let numbers: Vec<u32> = steps.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, (1..=u32::try_from(steps.len()).unwrap()).collect::<Vec<_>>(), "{shown}");
+    let work =
+        ["Building calldata", "Simulating via Revm", "Signing transaction", "Broadcasting", "Confirming receipt"];
+    let places: Vec<Option<usize>> = work.iter().map(|name| steps.iter().position(|(_, step)| step == name)).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} {shown}");
+}

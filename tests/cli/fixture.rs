@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -131,28 +132,7 @@ impl Fixture {
 
     /// Runs the binary on a terminal and types each answer at its prompt; returns the output and the exit code.
     pub fn conversation(&self, arguments: &[&str], answers: &[(&str, &str)]) -> (String, u32) {
-        let pty = native_pty_system().openpty(PtySize { rows: 60, cols: 200, ..PtySize::default() }).unwrap();
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
-        command.env_clear();
-        command.env("BARDO_HOME", self.home.path());
-        command.args(arguments);
-        let mut child = pty.slave.spawn_command(command).unwrap();
-        drop(pty.slave);
-        let mut screen = pty.master.try_clone_reader().unwrap();
-        let mut keys = pty.master.take_writer().unwrap();
-        let (mut shown, mut answers) = (Vec::new(), answers.iter());
-        let mut next = answers.next();
-        let mut some = [0; 4_096];
-        while let Ok(read @ 1..) = screen.read(&mut some) {
-            shown.extend_from_slice(&some[..read]);
-            if let Some((asks, answer)) = next
-                && String::from_utf8_lossy(&shown).contains(asks)
-            {
-                keys.write_all(answer.as_bytes()).unwrap();
-                next = answers.next();
-            }
-        }
-        (String::from_utf8_lossy(&shown).into_owned(), child.wait().unwrap().exit_code())
+        on_a_terminal(self.home.path(), arguments, answers)
     }
 
     pub fn ask(&self, method: &str, params: Value) -> Value {
@@ -184,6 +164,32 @@ impl Fixture {
             std::thread::sleep(Duration::from_millis(30));
         }
     }
+}
+
+/// Runs the binary on a terminal and types each answer at its prompt; returns the output and the exit code.
+pub fn on_a_terminal(home: &Path, arguments: &[&str], answers: &[(&str, &str)]) -> (String, u32) {
+    let pty = native_pty_system().openpty(PtySize { rows: 60, cols: 200, ..PtySize::default() }).unwrap();
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
+    command.env_clear();
+    command.env("BARDO_HOME", home);
+    command.args(arguments);
+    let mut child = pty.slave.spawn_command(command).unwrap();
+    drop(pty.slave);
+    let mut screen = pty.master.try_clone_reader().unwrap();
+    let mut keys = pty.master.take_writer().unwrap();
+    let (mut shown, mut answers) = (Vec::new(), answers.iter());
+    let mut next = answers.next();
+    let mut some = [0; 4_096];
+    while let Ok(read @ 1..) = screen.read(&mut some) {
+        shown.extend_from_slice(&some[..read]);
+        if let Some((asks, answer)) = next
+            && String::from_utf8_lossy(&shown).contains(asks)
+        {
+            keys.write_all(answer.as_bytes()).unwrap();
+            next = answers.next();
+        }
+    }
+    (String::from_utf8_lossy(&shown).into_owned(), child.wait().unwrap().exit_code())
 }
 
 /// Parameters of a swap of the native token, which takes one transaction.

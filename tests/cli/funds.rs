@@ -148,6 +148,40 @@ fn an_expired_order_blocks_no_trade() {
     assert_eq!((&late["status"], exit), (&json!("success"), 0), "{late}");
 }
 
+/// The same for a bridge order that nobody locked: what it reserved of the day's limit is free once nobody can lock it.
+#[test]
+fn an_expired_bridge_order_holds_nothing_back() {
+    let mut fixture = Fixture::new();
+    fixture.under("max_daily_spend_usd = \"800\"\n");
+    let base = format!("base={}", fixture.devnet.url(1));
+    let flags = ["--approve", "always", "--rpc", base.as_str()];
+    let allow = json!({"token": "USDC", "amount": "300", "chain": "ethereum"});
+    let allowed = fixture.call("token_approve", &allow, &["--approve", "always"]);
+    assert_eq!(allowed.1, 0, "{}", allowed.0);
+    // Without blocks nobody can lock it.
+    fixture.ask("evm_setAutomine", json!([false]));
+    let bridge = json!({"token_in": "USDC", "token_out": "USDC", "amount": "300", "deadline": 600,
+                        "source_chain": "ethereum", "destination_chain": "base"});
+    let (placed, _) = fixture.call("uniswap_submit_cross_chain_intent", &bridge, &flags);
+    assert_eq!(placed["status"], "partial", "{placed}");
+
+    // While it can be locked, its 300 dollars count beside those of the allowance: 900 of 800 would be spent.
+    let swap = || fixture.swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "300"}), &flags);
+    let early = swap();
+    let rules = crate::writes::expect(&early, "SAFETY_SPENDING_LIMIT_EXCEEDED", "it is open");
+    assert_eq!(rules, ["max_daily_spend_usd"], "{}", early.0);
+
+    // It can be locked in the first half of its time, in the chain's time.
+    fixture.ask("evm_increaseTime", json!([302]));
+    fixture.ask("evm_setAutomine", json!([true]));
+    for _ in 0..3 {
+        fixture.ask("evm_mine", json!([]));
+    }
+    // No status was requested meanwhile.
+    let (late, exit) = swap();
+    assert_eq!((&late["status"], exit), (&json!("success"), 0), "{late}");
+}
+
 #[test]
 fn an_unlimited_allowance_needs_the_second_operator_whatever_the_account_holds() {
     let mut fixture = Fixture::new();

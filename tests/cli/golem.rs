@@ -490,17 +490,11 @@ fn a_golem_has_a_name_of_its_own() {
     assert!(code == 0 && out.contains("Eve-2") && out.contains("Trade little."), "{out}{err}");
 }
 
-/// Nobody can be asked: an action that needs the operator's approval is blocked at once.
+/// Writes a brain that proposes one swap of $1,500, above the demo policy's approval limit of $1,000, until its answer is
+/// not about a moved market. Its last words are each answer's status and code.
 #[cfg(unix)]
-#[test]
-fn a_headless_brain_does_not_wait_for_approvals_under_never() {
-    if !bardo_testkit::python::python() {
-        return;
-    }
-    let home = tempfile::tempdir().unwrap();
-    let path = std::env::var_os("PATH").unwrap();
-    let programs = tempfile::tempdir().unwrap();
-    let script = programs.path().join("brain.py");
+fn large_swap_brain(folder: &std::path::Path) -> String {
+    let script = folder.join("brain.py");
     // On a busy machine the market may move between preview and commit: that is reported and retried.
     let text = "import json, sys, time\n\
         def hear(wanted):\n    while True:\n        line = json.loads(sys.stdin.readline())\n        \
@@ -515,18 +509,37 @@ fn a_headless_brain_does_not_wait_for_approvals_under_never() {
         say(type='call', id='c%d' % n, tool='commit_action', params=permit)\n        \
         response = hear('result')['response']\n    \
         code = (response['error'] or dict(code='none'))['code']\n    said.append(response['status'] + ' ' + code)\n    \
-        if code in ('none', 'APPROVAL_REQUIRED'): break\n    \
+        if code in ('none', 'APPROVAL_REQUIRED', 'APPROVAL_REFUSED'): break\n    \
         time.sleep(1)\n\
         say(type='done', why=', '.join(said))\nhear('bye')\n";
     std::fs::write(&script, text).unwrap();
-    let brain = format!("process:python3 {}", script.display());
+    script.display().to_string()
+}
+
+/// Nobody can be asked: an action that needs the operator's approval is blocked at once, and where `ask` was wanted, a line
+/// says how to approve it.
+#[cfg(unix)]
+#[test]
+fn a_headless_brain_does_not_wait_for_approvals_that_nobody_can_give() {
+    if !bardo_testkit::python::python() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    let programs = tempfile::tempdir().unwrap();
+    let brain = format!("process:python3 {}", large_swap_brain(programs.path()));
     let run_with = |more: &[&str]| {
         run(bardo(home.path()).env("PATH", &path).args(["golem", "run", "--headless", "--brain", &brain]).args(more))
     };
-    let begun = Instant::now();
-    let (out, err, code) = run_with(&["--approve", "never"]);
-    assert!(code == 0 && out.contains("blocked APPROVAL_REQUIRED"), "{err}\n{out}");
-    assert!(begun.elapsed() < Duration::from_secs(200), "a question would have waited for five minutes");
+    for (more, hint) in [(&["--approve", "never"][..], false), (&["--approve", "ask"], true), (&[], false)] {
+        let begun = Instant::now();
+        let (out, err, code) = run_with(more);
+        assert!(code == 0 && out.contains("blocked APPROVAL_REQUIRED"), "{more:?}: {err}\n{out}");
+        assert!(!out.contains("\"approval:requested\""), "{more:?}: nobody was asked: {out}");
+        assert!(begun.elapsed() < Duration::from_secs(200), "a question would have waited for five minutes");
+        let how = err.contains("no terminal here") && err.contains("on a terminal") && err.contains("`bardo --brain");
+        assert_eq!(how, hint, "{more:?}: {err}");
+    }
     for (more, wanted) in [
         (&["--approve", "always"][..], "never approved unseen"),
         (&["--approve", "never", "--brain", "scenario"], "answers as its file says"),
@@ -535,6 +548,29 @@ fn a_headless_brain_does_not_wait_for_approvals_under_never() {
         let brain = if more.contains(&"--brain") { &[][..] } else { &["--brain", brain.as_str()][..] };
         let (_, err, code) = run(bardo(home.path()).env("PATH", &path).args(arguments).args(brain).args(more));
         assert!(code == 2 && err.contains(wanted), "{more:?}: {err}");
+    }
+}
+
+/// On a terminal the operator decides, whatever the scenario beside the brain says about its own operator.
+#[cfg(unix)]
+#[test]
+fn a_headless_brain_is_approved_on_the_terminal() {
+    if !bardo_testkit::python::python() {
+        return;
+    }
+    let programs = tempfile::tempdir().unwrap();
+    let folders = std::env::var_os("PATH").unwrap();
+    let python = std::env::split_paths(&folders).map(|folder| folder.join("python3")).find(|file| file.exists());
+    let brain = format!("process:{} {}", python.unwrap().display(), large_swap_brain(programs.path()));
+    for (typed, end) in [("yes\r", "success none"), ("too large\r", "rejected APPROVAL_REFUSED")] {
+        let home = tempfile::tempdir().unwrap();
+        let (shown, code) = crate::fixture::on_a_terminal(
+            home.path(),
+            &["golem", "run", "--headless", "--approve", "ask", "--brain", &brain],
+            &[("Type yes to approve", typed)],
+        );
+        assert!(code == 0 && shown.contains(end), "{typed}: {shown}");
+        assert!(shown.contains("above your $1,000 approval limit"), "{shown}");
     }
 }
 

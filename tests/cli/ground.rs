@@ -140,16 +140,20 @@ fn a_swap_by_auction_without_waiting_claims_nothing() {
     let (answer, code) = fixture.call("uniswap_execute_swap", &swap, &["--approve", "always"]);
     assert_eq!((code, &answer["status"]), (0, &json!("partial")), "{answer}");
     let data = &answer["data"];
-    for (fact, nothing) in [
-        ("amount_in", json!("0")),
-        ("amount_out", json!("0")),
-        ("effective_price", json!(0.0)),
-        ("slippage_actual_bps", json!(0)),
-        ("gas_used", json!(0)),
-        ("tx_hash", Value::Null),
-    ] {
-        assert_eq!(data[fact], nothing, "{fact}: {answer}");
+    for fact in ["amount_in", "amount_out", "effective_price", "slippage_actual_bps", "gas_used", "tx_hash"] {
+        assert_eq!((data.get(fact), fact), (Some(&Value::Null), fact), "{answer}");
     }
-    let hints = &answer["decision_hints"];
-    assert!(hints["quoted_out"].as_str().unwrap().parse::<f64>().unwrap() > 100.0, "{hints}");
+    // What was signed: the whole input for the quote plus 10 basis points at the start, and less 50 at the end.
+    assert_eq!(data["order_amount_in"], "0.35", "{answer}");
+    let figure = |of: &Value| of.as_str().unwrap_or_else(|| panic!("{answer}")).parse::<f64>().unwrap();
+    let quoted = figure(&answer["decision_hints"]["quoted_out"]);
+    assert!(quoted > 100.0, "{answer}");
+    for (field, share) in [("start_amount", 1.001), ("end_amount", 0.995)] {
+        let off = figure(&data[field]) - quoted * share;
+        assert!(off.abs() < 0.000_002, "{field} is off by {off}: {answer}");
+    }
+    // A person reads no zeros either.
+    let arguments = ["call", "uniswap_execute_swap", &swap.to_string(), "--dry-run", "--rpc", &fixture.given];
+    let (shown, code) = fixture.at_a_terminal("", &arguments, "no prompt", None, || {});
+    assert!(code == 0 && shown.contains("Order amount in") && !shown.contains("Amount out  0"), "{code} {shown}");
 }

@@ -234,7 +234,9 @@ pub fn exceeded(one: &Violation) -> String {
             (Ok(value), Ok(limit)) => format!("{} is above {}", gwei(value), gwei(limit)),
             _ => said(),
         },
-        (FigureUnit::Usd | FigureUnit::Bps | FigureUnit::Count | FigureUnit::RawUnits, ..) => said(),
+        // Two rules about the same amount, such as one transaction and an allowance, differ by their limits alone.
+        (FigureUnit::RawUnits, ..) => format!("{}; limit: {}", said(), readable(one.limit.as_str(), PLACES)),
+        (FigureUnit::Usd | FigureUnit::Bps | FigureUnit::Count, ..) => said(),
     }
 }
 
@@ -428,15 +430,16 @@ pub fn found(finding: &Finding) -> String {
 
 /// Finding of a check as a short figure, such as `50 bps` or `$853.14`. `None` if it says no more than the name.
 pub fn figure_of(finding: &Finding) -> Option<String> {
-    // To the nearest cent, as the row of what counts has it.
     let dollars = |value: Usd| format!("${}", grouped_cents(&nearest_cent(value)));
+    // Rounded up, as the row of what counts has it.
+    let used = |value: Usd| format!("${}", grouped_cents(&value.to_fixed(2, Rounding::Up)));
     match finding {
         Finding::Spending { now, after, cap, .. } => {
             let day = match cap {
-                Some(cap) => format!("{}/{}", dollars(*after), dollars(*cap)),
-                None => dollars(*after),
+                Some(cap) => format!("{}/{}", used(*after), dollars(*cap)),
+                None => used(*after),
             };
-            Some(format!("action {}, day {day} after", dollars(*now)))
+            Some(format!("action {}, day {day} after", used(*now)))
         }
         Finding::Rate { made, limit, .. } => Some(format!("{made}/{limit} an hour")),
         Finding::Slippage { slippage, .. } => Some(slippage.to_string()),
@@ -518,6 +521,20 @@ mod tests {
 
     fn usd(figure: &str) -> Usd {
         figure.parse().unwrap()
+    }
+
+    /// A swap that approves more than the policy contract lets out violates two rules by the same amount.
+    #[test]
+    fn two_rules_about_the_same_amount_differ_by_their_limits() {
+        let violation = |limit| {
+            let figures = RuleFigures::new(FigureUnit::RawUnits, "100000000", "500000000").leaving("100000000");
+            Violation::new(RuleName::CageMaxPerTransaction, limit, "500 USDC", "100 USDC or less").with(figures)
+        };
+        let words = ["at most 100 USDC allowed at once", "at most 100 USDC in one transaction"]
+            .map(|limit| violation_words(&violation(limit)));
+        assert_ne!(words[0], words[1]);
+        assert!(words[0].ends_with("500 USDC; limit: at most 100 USDC allowed at once"), "{words:?}");
+        assert!(words[1].ends_with("500 USDC; limit: at most 100 USDC in one transaction"), "{words:?}");
     }
 
     #[test]
@@ -682,7 +699,7 @@ mod tests {
         assert_eq!(found(&slippage()), "50 bps, impact 2 bps");
         assert_eq!(
             found(&Finding::spending(usd("853.1439"), usd("1"), None)),
-            "$853.14 now, $1.00 in 24 hours after it"
+            "$853.15 now, $1.00 in 24 hours after it"
         );
     }
 
@@ -694,10 +711,10 @@ mod tests {
     #[test]
     fn limits_rate_and_slippage_have_their_figures() {
         let limits = Finding::spending(usd("853.143"), usd("1966.02"), Some(usd("5000")));
-        assert_eq!(figure_of(&limits), Some("action $853.14, day $1,966.02/$5,000 after".to_owned()));
-        // To the nearest cent, as the row of what counts: two figures of one amount must not differ.
-        let nearest = Finding::spending(usd("1234.837"), usd("1344.432"), None);
-        assert_eq!(figure_of(&nearest), Some("action $1,234.84, day $1,344.43 after".to_owned()));
+        assert_eq!(figure_of(&limits), Some("action $853.15, day $1,966.02/$5,000 after".to_owned()));
+        // Rounded up, as the row of what counts: two figures of one amount must not differ.
+        let up = Finding::spending(usd("1234.837"), usd("1344.432"), None);
+        assert_eq!(figure_of(&up), Some("action $1,234.84, day $1,344.44 after".to_owned()));
         assert_eq!(figure_of(&Finding::rate(3, 120)), Some("3/120 an hour".to_owned()));
         assert_eq!(figure_of(&slippage()), Some("50 bps".to_owned()));
         assert_eq!(figure_of(&Finding::NothingTraded), None);

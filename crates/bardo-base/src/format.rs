@@ -51,6 +51,11 @@ pub fn dollars_left(value: Usd) -> String {
     if cents == "0.00" { dollars(value) } else { format!("${}", grouped(&cents)) }
 }
 
+/// Dollars that count against a limit, rounded up to cents: never less than was used.
+pub fn dollars_used(value: Usd) -> String {
+    format!("${}", grouped(&value.to_fixed(2, Rounding::Up)))
+}
+
 /// A price in dollars: two decimals from a hundred dollars, four from one cent, eight below.
 pub fn price(value: Usd) -> String {
     let whole = value.to_fixed(0, Rounding::Down).len();
@@ -67,13 +72,20 @@ pub fn price(value: Usd) -> String {
 
 /// Dollars with about three digits: `$12.4 M`, `$850 k`, `$912`.
 pub fn round_dollars(value: Usd) -> String {
+    rounded_dollars(value, Rounding::Down)
+}
+
+fn rounded_dollars(value: Usd, rounding: Rounding) -> String {
     // A dollar value is below 2^96, so it always fits.
-    let whole: u128 = value.to_fixed(0, Rounding::Down).parse().unwrap_or(u128::MAX);
+    let whole: u128 = value.to_fixed(0, rounding).parse().unwrap_or(u128::MAX);
     for (unit, suffix) in [(1_000_000_000_000, " T"), (1_000_000_000, " B"), (1_000_000, " M"), (1_000, " k")] {
         if whole >= unit {
-            let (count, tenth) = (whole / unit, whole % unit / (unit / 10));
+            // Tenths of the unit below a hundred of it, else whole ones.
+            let step = if whole / unit < 100 { unit / 10 } else { unit };
+            let steps = if rounding == Rounding::Up { whole.div_ceil(step) } else { whole / step };
+            let (count, tenth) = (steps * step / unit, steps * step % unit / (unit / 10));
             let digits = grouped(&count.to_string());
-            return if count < 100 { format!("${digits}.{tenth}{suffix}") } else { format!("${digits}{suffix}") };
+            return if step < unit { format!("${digits}.{tenth}{suffix}") } else { format!("${digits}{suffix}") };
         }
     }
     format!("${whole}")
@@ -81,8 +93,17 @@ pub fn round_dollars(value: Usd) -> String {
 
 /// Whole dollars, with about three digits from a million up: `$1,966`, `$26,143`, `$12.4 M`.
 pub fn whole_dollars(value: Usd) -> String {
-    let whole = value.to_fixed(0, Rounding::Down);
-    if whole.len() <= 6 { format!("${}", grouped(&whole)) } else { round_dollars(value) }
+    whole_dollars_rounded(value, Rounding::Down)
+}
+
+/// Whole dollars that count against a limit, rounded up: never less than was used.
+pub fn whole_dollars_used(value: Usd) -> String {
+    whole_dollars_rounded(value, Rounding::Up)
+}
+
+fn whole_dollars_rounded(value: Usd, rounding: Rounding) -> String {
+    let whole = value.to_fixed(0, rounding);
+    if whole.len() <= 6 { format!("${}", grouped(&whole)) } else { rounded_dollars(value, rounding) }
 }
 
 /// Formats milliseconds since the Unix epoch as `2026-11-22 01:19:10Z`, with Howard Hinnant's `civil_from_days`
@@ -328,6 +349,32 @@ mod tests {
         assert_eq!(round_dollars(usd("850999")), "$850 k");
         assert_eq!(round_dollars(usd("912.7")), "$912");
         assert_eq!(round_dollars(usd("1500000000")), "$1.5 B");
+    }
+
+    /// What is used is never shown as less, and what is left never as more. The figures are rounded by hand.
+    #[test]
+    fn used_dollars_round_up_and_those_that_are_left_down() {
+        let usd = |text: &str| text.parse::<Usd>().unwrap();
+        for (exact, used, left) in [
+            ("1966.020001", "$1,966.03", "$1,966.02"),
+            ("1966.02", "$1,966.02", "$1,966.02"),
+            ("0.001", "$0.01", "$0.00100000"),
+            ("0", "$0.00", "$0.00"),
+        ] {
+            assert_eq!((dollars_used(usd(exact)).as_str(), dollars_left(usd(exact)).as_str()), (used, left), "{exact}");
+        }
+        for (exact, used, whole) in [
+            ("1966.02", "$1,967", "$1,966"),
+            ("1966", "$1,966", "$1,966"),
+            ("999999.01", "$1.0 M", "$999,999"),
+            ("12400000.01", "$12.5 M", "$12.4 M"),
+            ("12400000", "$12.4 M", "$12.4 M"),
+            ("123000001", "$124 M", "$123 M"),
+            ("0", "$0", "$0"),
+        ] {
+            let shown = [whole_dollars_used(usd(exact)), whole_dollars(usd(exact))];
+            assert_eq!(shown, [used, whole], "{exact}");
+        }
     }
 
     #[test]

@@ -454,7 +454,11 @@ fn refuse_with(
     would_pass: impl Into<String>,
     figures: Option<RuleFigures>,
 ) {
-    found.push(Violation::new(rule, limit.into(), value.into(), would_pass.into()).with(figures));
+    let violation = Violation::new(rule, limit.into(), value.into(), would_pass.into()).with(figures);
+    // Several calls of a plan can violate the same rule by the same value; one line says all of it.
+    if !found.contains(&violation) {
+        found.push(violation);
+    }
 }
 
 fn unlisted(found: &mut Vec<Violation>, asset: String) {

@@ -41,10 +41,11 @@ pub struct RuleStatus {
     pub breaker: FailureBreaker,
     /// Number of consecutive failures that opens the failure breaker.
     pub breaker_limit: u32,
-    /// High-water mark of the account; zero if nothing has been recorded.
-    pub high_water: MicroUsd,
-    /// Value from which the stop-loss lets only exits pass.
-    pub stops_at: MicroUsd,
+    /// High-water mark of the account on the chain; `None` until its holdings there were read. A mark of arrivals alone
+    /// says nothing of what it held before them.
+    pub high_water: Option<MicroUsd>,
+    /// Value from which the stop-loss lets only exits pass; `None` without a mark.
+    pub stops_at: Option<MicroUsd>,
     /// Stop-loss distance below the high-water mark.
     pub stop_loss: BasisPoints,
 }
@@ -99,7 +100,8 @@ impl OperatorPolicyEngine {
     ) -> Result<RuleStatus, LedgerError> {
         let waiting = self.pending().map(|PendingPolicy { changes, .. }| changes);
         let adopted = self.adopted();
-        let usage = usage(self.store(), &adopted.policy, (chain_id, account, caller), phase, now)?;
+        let (usage, high_water) = usage(self.store(), &adopted.policy, (chain_id, account, caller), phase, now)?;
+        let high_water = Some(high_water).filter(|mark| *mark > MicroUsd::ZERO);
         let caps = adopted.policy.caps(phase, false);
         let mut told: Vec<CapStatus> = caps.spend.iter().map(|cap| cap_status(cap, &usage)).collect();
         for (key, limits) in &caps.tokens {
@@ -121,24 +123,25 @@ impl OperatorPolicyEngine {
             cooldown_left: free.saturating_sub(usage.now),
             breaker: usage.breaker,
             breaker_limit: caps.failures,
-            high_water: usage.high_water,
-            stops_at: usage.high_water.less(usage.high_water.share(caps.stop_loss)),
+            high_water,
+            stops_at: high_water.map(|mark| mark.less(mark.share(caps.stop_loss))),
             stop_loss: caps.stop_loss,
         })
     }
 }
 
+/// Reads the usage, and the observed high-water mark.
 fn usage(
     store: &Store,
     policy: &Policy,
     (chain_id, account, caller): (u64, Address, &GolemId),
     phase: Phase,
     now: u64,
-) -> Result<LedgerUsage, LedgerError> {
+) -> Result<(LedgerUsage, MicroUsd), LedgerError> {
     let caps = policy.caps(phase, false);
     store.read(|connection| {
         let used = ledger::usage(connection, now, chain_id, account, caps.tokens.keys(), caps.cool_off)?;
-        used.called_by(connection, caller)
+        Ok((used.called_by(connection, caller)?, ledger::observed_high_water(connection, chain_id, account)?))
     })
 }
 

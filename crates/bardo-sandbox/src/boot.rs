@@ -319,6 +319,17 @@ fn simulate_history(
     Ok(())
 }
 
+/// Describes a devnet chain as every devnet with the bundled contracts has it, without starting one. `None` for the id of
+/// another chain.
+///
+/// # Errors
+/// [`SandboxError::Snapshot`] if the snapshot cannot be used.
+pub fn bundled_description(chain_id: u64) -> Result<Option<ChainDescription>, SandboxError> {
+    let Some(plan) = CHAINS.into_iter().find(|plan| plan.chain_id == chain_id) else { return Ok(None) };
+    let PopulatedChain { deployment, .. } = snapshot::furnished(plan)?;
+    Ok(Some(describe(&deployment, &[])))
+}
+
 fn describe(deployment: &Deployment, accounts: &[Address]) -> ChainDescription {
     let plan = deployment.plan;
     let mut contracts: BTreeMap<String, Address> = BTreeMap::new();

@@ -364,6 +364,15 @@ pub struct OrderDetails {
     pub fields: Vec<(SafeText, SafeText)>,
 }
 
+impl OrderDetails {
+    /// Time until which a bridge order can be delivered, in seconds since the Unix epoch: the deadline that was asked for.
+    /// `None` for an order on one chain. It is signed as `fillDeadline`
+    /// ([ERC-7683](https://eips.ethereum.org/EIPS/eip-7683)).
+    pub fn delivered_by(&self) -> Option<u64> {
+        self.fields.iter().find(|(name, _)| name.as_str() == "fillDeadline")?.1.as_str().parse().ok()
+    }
+}
+
 /// Allowance of a spender after the action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllowanceAfter {

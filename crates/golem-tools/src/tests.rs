@@ -203,7 +203,9 @@ async fn every_example_works_on_the_devnet() {
 async fn the_safety_status_has_the_used_and_remaining_part_of_every_limit() {
     use bardo_base::id::CallId;
     use bardo_base::model::{Phase, StopLevel};
-    use bardo_safety::ledger::{self, LedgerError, MicroUsd, Originator, ReservationOutcome, ReservationRequest};
+    use bardo_safety::ledger::{
+        self, BridgedValue, LedgerCaps, LedgerError, MicroUsd, Originator, ReservationOutcome, ReservationRequest,
+    };
     use bardo_safety::policy::{PolicyKeeper, parse};
     use bardo_safety::stop::StopFile;
     use bardo_safety::{audit, operator_policy::OperatorPolicyEngine, permit, policy};
@@ -250,6 +252,7 @@ async fn the_safety_status_has_the_used_and_remaining_part_of_every_limit() {
         account: SANDBOX.accounts()[0],
     };
     let dollars = |whole: u64| MicroUsd::new(whole * 1_000_000).unwrap();
+    let (bridging, bridger) = (caps.clone(), party.clone());
     let spent = store.write(move |tx| -> Result<(), LedgerError> {
         for whole in [40, 25] {
             let spend = dollars(whole);
@@ -293,6 +296,10 @@ async fn the_safety_status_has_the_used_and_remaining_part_of_every_limit() {
         .map(|field| data["stop_loss"][field].as_str().unwrap().parse().unwrap())
         .to_vec();
     assert_eq!(stop_loss, [20_000.0, 18_000.0], "ten percent below");
+    let of = |data: &Value| {
+        ["chain", "chain_id", "observed", "high_water_usd"].map(|field| data["stop_loss"][field].clone())
+    };
+    assert_eq!(of(&data), [json!("ethereum"), json!(31_337), json!(true), json!("20000")]);
     assert_eq!((&data["can_trade"], &data["stop"]), (&json!(false), &Value::Null), "no trade is left");
     assert!(data["unenforced"].as_array().unwrap().contains(&json!("min_rebalance_benefit_usd")), "{data}");
     assert_eq!(data["policy"]["waiting_changes"], json!([]));
@@ -301,6 +308,39 @@ async fn the_safety_status_has_the_used_and_remaining_part_of_every_limit() {
     let stopped = harness.data("check_safety_status", json!({"chain": "ethereum"})).await;
     assert_eq!((&stopped["stop"]["level"], &stopped["stop"]["reason"]), (&json!("exit-only"), &json!("odd prices")));
     assert_eq!(stopped["calls_per_minute"]["used"], 2);
+
+    // 500 dollars arrive on the other chain, where the holdings were never read: that is no mark to measure a fall by.
+    let arrived = store.write(move |tx| -> Result<(), LedgerError> {
+        let caps = LedgerCaps { trades_per_hour: 100, cooldown: 0, ..bridging };
+        let request = ReservationRequest {
+            spend: dollars(1),
+            tokens: Default::default(),
+            trade: true,
+            only_revokes: false,
+            by_operator: false,
+            exit: false,
+            sold: Default::default(),
+            asked: false,
+            traded: dollars(1),
+            exempt: false,
+            equity: dollars(20_000),
+        };
+        let id = ledger::reserve(tx, now, &caps, &bridger, &request)?;
+        let leaving = BridgedValue { worth: dollars(500), whole: dollars(20_000), to: 31_338 };
+        ledger::record_bridged(tx, id, &bridger, leaving)?;
+        ledger::note_arrived(tx, now, id)?;
+        Ok(())
+    });
+    arrived.await.unwrap();
+    let there = harness.call("check_safety_status", json!({"chain": "base"})).await;
+    let data = there.data.unwrap();
+    assert_eq!(of(&data), [json!("base"), json!(31_338), json!(false), Value::Null]);
+    assert_eq!(data["stop_loss"]["stops_at_usd"], Value::Null);
+    let said = there.explanation.unwrap();
+    assert!(said.contains("No high-water mark was observed on base yet"), "{said}");
+    // The share of what left went with it.
+    let here = harness.data("check_safety_status", json!({"chain": "ethereum"})).await;
+    assert_eq!(here["stop_loss"]["high_water_usd"], "19500");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::event::CheckOutcome;
 use crate::display::exceeded;
 use crate::error::Violation;
-use crate::format::{dollars, utc};
+use crate::format::{dollars, dollars_used, utc};
 use crate::model::{ActionClass, Check, Phase, Rule, StopLevel};
 use crate::text::SafeText;
 use crate::units::{BasisPoints, Usd};
@@ -287,7 +287,7 @@ impl fmt::Display for Finding {
             Self::PhaseForbids { phase, class, .. } => write!(f, "{phase} does not allow this {class}"),
             Self::Listed => f.write_str("all tokens and addresses in it are on the allowlists"),
             Self::Spending { now, after, cap, window_seconds } => {
-                write!(f, "{} now, {}", dollars(*now), dollars(*after))?;
+                write!(f, "{} now, {}", dollars_used(*now), dollars_used(*after))?;
                 if let Some(cap) = cap {
                     write!(f, " of {}", dollars(*cap))?;
                 }
@@ -564,9 +564,9 @@ mod tests {
             let json = serde_json::json!({"check": check, "outcome": "passed", "detail": sentence});
             let read: SafetyCheck = serde_json::from_value(json).unwrap();
             assert!(!matches!(read.finding, Finding::Said { .. }), "{sentence}");
-            // Sentences have cents now; the figures keep all digits.
+            // Sentences have cents now, rounded up for what counts against a limit; the figures keep all digits.
             let current =
-                [("$1,231.820359", "$1,231.82"), ("$23,387.065845", "$23,387.07"), ("$24,102.717704", "$24,102.72")]
+                [("$1,231.820359", "$1,231.83"), ("$23,387.065845", "$23,387.07"), ("$24,102.717704", "$24,102.72")]
                     .iter()
                     .fold(current.to_owned(), |text, (exact, cents)| text.replace(exact, cents));
             assert_eq!(read.finding.to_string(), current);
@@ -588,7 +588,7 @@ mod tests {
                 "kind": "spending", "now": "1231.820359", "after": "1500", "cap": "5000", "window_seconds": 86_400
             })
         );
-        assert_eq!(finding.to_string(), "$1,231.82 now, $1,500.00 of $5,000.00 in 24 hours after it");
+        assert_eq!(finding.to_string(), "$1,231.83 now, $1,500.00 of $5,000.00 in 24 hours after it");
     }
 
     #[test]

@@ -13,11 +13,14 @@ use crate::theme::{Role, Theme};
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use crate::widgets::text_field::TextField;
 use crate::widgets::text_input::{CURSOR, TextInput};
+use bardo_base::error::ToolError;
 use bardo_base::text::{SafeText, fit, width};
 use bardo_session::handle::ToolInfo;
 
 /// Maximum length of a field, in characters.
 const LONGEST: usize = 4_000;
+/// Width below which the focused field has its whole line, in columns.
+const CRAMPED: u16 = 60;
 
 /// Type of value that a field accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +64,16 @@ pub fn parameter_label(name: &str) -> String {
         "decay_end_time" => "price falls until, s".to_owned(),
         other => other.replace('_', " "),
     }
+}
+
+/// Parameter that a tool's error is about, with the error's message and suggestion in the words of a form: its field has
+/// a label, and no shell beside it. `None` if the error names no parameter.
+pub fn parameter_error(error: &ToolError) -> Option<(String, String)> {
+    let name = error.details().get("parameter")?.as_str()?;
+    let label = parameter_label(name);
+    let start = format!("parameter `{name}`: ");
+    let message = error.message().strip_prefix(&start).unwrap_or(error.message());
+    Some((format!("{label}: {message}"), format!("Correct the field “{label}”.")))
 }
 
 /// Invalid field of a form.
@@ -135,6 +148,14 @@ impl ToolForm {
         let place = |field: &ParameterField| required.iter().position(|name| *name == field.name).unwrap_or(usize::MAX);
         fields.sort_by_key(place);
         Self { tool: tool.name.to_string(), fields, at: 0 }
+    }
+
+    /// Focuses the field that an error is about, if the form has it.
+    pub fn focus_error(&mut self, error: &ToolError) {
+        let name = error.details().get("parameter").and_then(Value::as_str);
+        if let Some(at) = self.fields.iter().position(|field| Some(field.name.as_str()) == name) {
+            self.at = at;
+        }
     }
 
     /// Fills fields from an object, such as the tool's example or earlier input.
@@ -308,7 +329,9 @@ impl Widget for FormFields<'_> {
                 pieces.push(("  y or n".to_owned(), Role::TextDim));
             }
             let hidden = form.fields.len().saturating_sub(usize::from(area.height));
-            let right: Vec<StyledText> = if hidden > 0 && row + 1 == area.height {
+            // In a narrow form the count would take the room of what is typed.
+            let cramped = here && area.width < CRAMPED;
+            let right: Vec<StyledText> = if hidden > 0 && row + 1 == area.height && !cramped {
                 vec![(format!("+ {hidden} more"), Role::TextDim)]
             } else {
                 Vec::new()

@@ -8,7 +8,7 @@ use ratatui::widgets::Widget;
 use serde_json::Value;
 
 use super::filter::Filter;
-use super::form::{FormFields, ToolForm, parameter_label};
+use super::form::{FormFields, ToolForm, parameter_error, parameter_label};
 use super::screen_dialog::column;
 use super::trade::{has_form, signs};
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, ticket};
@@ -191,9 +191,11 @@ impl Tools {
         let mut all = Vec::new();
         match &answer.error {
             Some(error) => {
-                let words = format!("✕ {}: {}", error.code(), SafeText::clean(error.message(), 400));
+                let plain = || (error.message().to_owned(), error.suggestion().to_owned());
+                let (message, suggestion) = parameter_error(error).unwrap_or_else(plain);
+                let words = format!("✕ {}: {}", error.code(), SafeText::clean(&message, 400));
                 all.push(Row::new(words, Role::StateBad).kept());
-                all.push(Row::new(SafeText::clean(error.suggestion(), 300).as_str(), Role::TextDim));
+                all.push(Row::new(SafeText::clean(&suggestion, 300).as_str(), Role::TextDim));
             }
             None => {
                 let words = answer.explanation.as_deref().unwrap_or("");
@@ -289,7 +291,7 @@ impl Widget for ToolDetails<'_> {
         let mut inner = Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 };
         let body = match (&screen.form, tool) {
             (Some(form), _) => {
-                let height = form.lines().min(inner.height / 2);
+                let height = form.lines().min((inner.height / 2).max(1)).min(inner.height);
                 painter.render(FormFields { theme: painter.theme, form, focused: true }, Rect { height, ..inner });
                 let help = match &screen.remark {
                     Some(remark) => (format!("! {remark}"), Role::StateBad),
@@ -550,6 +552,9 @@ impl ScreenView for Tools {
     fn receive_reply(&mut self, count: u32, reply: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         if let (true, CommandReply::Reply(response)) = (count == self.sent, reply) {
             self.asking = false;
+            if let (Some(error), Some(form)) = (&response.error, &mut self.form) {
+                form.focus_error(error);
+            }
             self.answer = Some(response);
         }
         Vec::new()

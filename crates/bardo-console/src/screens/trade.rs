@@ -50,6 +50,9 @@ const ROOMY: u16 = 6;
 /// Lines below the fields: the choices, two of help, the button.
 const BELOW: u16 = 4;
 
+/// Lines of the lowest form: its frame, a field, the button.
+const LEAST_FORM: u16 = 4;
+
 /// Purpose of a command that this screen sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
@@ -527,6 +530,9 @@ impl ScreenView for Trade {
             (Purpose::Preview, CommandReply::Reply(response)) => {
                 if let Some((_, params, money)) = self.previewing.take_if(|(asked, ..)| *asked == count) {
                     let answered_at = known.live().millis;
+                    if let (Some(error), Some(form)) = (&response.error, self.forms.get_mut(self.chosen)) {
+                        form.focus_error(error);
+                    }
                     self.preview = Some(Preview { count, params, response, answered_at, money });
                 } else if self.execution.is_some_and(|(_, of)| of == count) {
                     let words = response.explanation.clone().unwrap_or_default();

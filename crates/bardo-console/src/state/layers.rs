@@ -53,6 +53,8 @@ pub enum Layer {
         since: u64,
         /// Message of the session if it could not stop.
         failure: Option<SafeText>,
+        /// Stop that was in force before; it is back when the hold is released.
+        below: Option<StopLevel>,
     },
     /// Details of a call.
     CallDetails(Box<CallDetails>),
@@ -295,7 +297,8 @@ impl State {
             }
             Action::Hold => {
                 if !self.display.layers.iter().any(|layer| matches!(layer, Layer::Hold { .. })) {
-                    self.display.layers.push(Layer::Hold { since: self.clock.now_millis, failure: None });
+                    let below = self.stop();
+                    self.display.layers.push(Layer::Hold { since: self.clock.now_millis, failure: None, below });
                 }
                 vec![self.send(SessionCommand::Hold)]
             }
@@ -522,7 +525,8 @@ impl State {
                     _ => {}
                 }
             }
-            Some(Layer::Hold { since, .. }) => {
+            Some(Layer::Hold { since, below, .. }) => {
+                let below = *below;
                 // A key that was meant for something else must not choose.
                 if !settled(std::mem::replace(since, now), now) {
                     return Vec::new();
@@ -531,7 +535,7 @@ impl State {
                 let effects = match action {
                     Action::HoldHalt => vec![self.send(SessionCommand::Raise { level: StopLevel::Halt, reason })],
                     // The session switches in one step, so that nothing passes between the hold and exit-only.
-                    Action::HoldExitOnly => {
+                    Action::HoldExitOnly if below < Some(StopLevel::ExitOnly) => {
                         vec![self.send(SessionCommand::Raise { level: StopLevel::ExitOnly, reason })]
                     }
                     // The hold of a served session may be an operator's, so one who only watches leaves it.

@@ -152,13 +152,18 @@ impl State {
     }
 
     /// Returns false for opening a decision while none waits, for an answer that the open decision strikes out, for
-    /// marking warnings where it has none, and for releasing a hold that may not be this console's.
+    /// marking warnings where it has none, for releasing a hold that may not be this console's, and for exit-only above a
+    /// stop that is as high.
     pub fn can_answer(&self, action: Action) -> bool {
         if action == Action::HoldRelease {
             return !self.only_watches_served();
         }
         if action == Action::Decide {
             return self.has_decision();
+        }
+        if let (Action::HoldExitOnly, Some(Layer::Hold { below, .. })) = (action, self.display.layers.last()) {
+            // It would not leave a higher stop, which needs a decision.
+            return *below < Some(StopLevel::ExitOnly);
         }
         let Some(Layer::Decision(decision)) = self.display.layers.last() else { return true };
         let Some(question) = &decision.shown else { return true };

@@ -519,3 +519,34 @@ fn a_view_that_stands_still_says_so_at_every_width() {
         assert!(!drawn(&state)[0].contains("frozen"));
     }
 }
+
+/// In the lowest window that is drawn, what is typed stands beside the name of its field, in every field of a form.
+#[test]
+fn the_field_that_is_edited_is_in_view_at_forty_columns_and_twelve_lines() {
+    // Fields of `sample_tool`, required ones first, as the form orders and names them.
+    let fields = ["token in", "token out", "amount", "chain", "exact", "slippage, bps", "spender"];
+    for (columns, rows) in [(40, 12), (40, 10), (80, 24)] {
+        for screen in [ScreenId::Trade, ScreenId::Tools] {
+            let mut state = full(columns, rows);
+            state.display.layers.clear();
+            press(&mut state, Key::char(screen.digit()));
+            press(&mut state, Key::plain(KeyCode::Enter));
+            for (at, field) in fields.iter().enumerate() {
+                let value = format!("7{at}4{at}6");
+                for letter in value.chars() {
+                    press(&mut state, Key::char(letter));
+                }
+                let value = if *field == "exact" { "default: no" } else { value.as_str() };
+                let shown = drawn(&state);
+                let line = shown.iter().find(|line| line.contains(&format!("▸ {field}")));
+                let beside = line.is_some_and(|line| line.contains(value));
+                assert!(beside, "{screen:?} at {columns}x{rows}: {field}\n{}", shown.join("\n"));
+                press(&mut state, Key::plain(KeyCode::Tab));
+            }
+            if screen == ScreenId::Trade {
+                let shown = drawn(&state).join("\n");
+                assert!(shown.contains("[ Preview ]"), "at {columns}x{rows} the button is gone\n{shown}");
+            }
+        }
+    }
+}

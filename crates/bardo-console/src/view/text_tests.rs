@@ -105,10 +105,10 @@ pub(super) fn snapshot() -> SessionSnapshot {
         phase: Phase::Thriving,
         policy: PolicyState { name: text("demo"), version: 3, hash: B256::ZERO },
         limits: Some(LimitUsage {
-            day: spend("1966.02", "5000"),
-            month: spend("1966.02", "50000"),
+            day: spend("1966", "5000"),
+            month: spend("1966", "50000"),
             one: Some(usd("2500")),
-            reserved: usd("853.14"),
+            reserved: usd("853"),
             asks_above: Some(usd("1000")),
             hot_lane: None,
             calls: (3, 10),

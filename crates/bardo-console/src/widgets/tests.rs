@@ -341,22 +341,35 @@ fn a_chart_of_one_value_is_a_line_and_not_a_division() {
     assert!(text.contains('●') && text.contains("1.00"), "{text}");
 }
 
+fn model_of(decision: &Decision) -> DecisionModel<'_> {
+    DecisionModel {
+        read_only: false,
+        decision,
+        name: Some("Ada"),
+        network: Some("devnet"),
+        before: None,
+        outcome: None,
+        now: NOW,
+        clock: NOW.millis,
+    }
+}
+
+/// Approval dialog of a decision, as text.
+fn decided_as(decision: &Decision, (width, height): (u16, Option<u16>)) -> String {
+    let model = model_of(decision);
+    let height = height.unwrap_or_else(|| model.height(width));
+    text_of(&drawn_with(&theme("dark"), (width, height), |painter, area| {
+        painter.render(DecisionDialog::new(model, painter.theme), area)
+    }))
+}
+
 /// Approval dialog of a sample, as text.
 fn decided(state: &str, (width, height): (u16, Option<u16>)) -> String {
     let (_, decision) = samples::decisions().into_iter().find(|(name, _)| *name == state).unwrap();
     let before = SafeText::clean("Swap 0.6 WETH for >= 264.8 UNI", 60);
     let before = (state == "changed").then_some(&before);
     let resolved = samples::outcome(state);
-    let model = DecisionModel {
-        read_only: false,
-        decision: &decision,
-        name: Some("Ada"),
-        network: Some("devnet"),
-        before,
-        outcome: resolved.as_ref(),
-        now: NOW,
-        clock: NOW.millis,
-    };
+    let model = DecisionModel { before, outcome: resolved.as_ref(), ..model_of(&decision) };
     let height = height.unwrap_or_else(|| model.height(width));
     text_of(&drawn_with(&theme("dark"), (width, height), |painter, area| {
         painter.render(DecisionDialog::new(model, painter.theme), area)
@@ -453,6 +466,24 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
     }
     assert!(told("picked").contains("Ada says"), "who asks is called by name");
     assert!(!told("changed").contains("selected: "), "what changed is picked no more");
+}
+
+/// The form of a bridge order asks for one deadline, that of the delivery. Its input can be taken for half of the time.
+#[test]
+fn a_bridge_is_decided_by_the_deadline_that_was_asked_for() {
+    // 00:30:00 in UTC; the other two are half an hour and an hour later.
+    const ASKED: u64 = 1_700_008_200;
+    let (_, mut decision) = samples::decisions().into_iter().find(|(name, _)| *name == "looked").unwrap();
+    let RequestSubject::Action(action) = &mut decision.shown.as_mut().unwrap().about else { panic!() };
+    let field = |name: &str, at: u64| (SafeText::clean(name, 40), SafeText::clean(&at.to_string(), 40));
+    action.order = Some(bardo_session::questions::OrderDetails {
+        kind: SafeText::clean("ERC-7683 GaslessCrossChainOrder", 80),
+        usable_until: ASKED + 1_800,
+        fields: vec![field("openDeadline", ASKED + 1_800), field("fillDeadline", ASKED + 3_600)],
+    });
+    let words = decided_as(&decision, (120, None));
+    assert!(words.contains("must be delivered by 01:30:00; its input can be taken"), "{words}");
+    assert!(words.contains("until 01:00:00") && !words.contains("can be settled until"), "{words}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::micros::MicroUsd;
 use super::usage::{FailureBreaker, LedgerUsage};
 use bardo_base::error::{FigureUnit, RuleFigures, Violation};
-use bardo_base::format::{self, dollars_above, dollars_left, wait};
+use bardo_base::format::{self, dollars_above, dollars_left, dollars_used, wait};
 use bardo_base::units::BasisPoints;
 use golem_chain::token::TokenId;
 
@@ -168,13 +168,13 @@ impl LedgerCaps {
             let left = left(cap.limit.less(before).less(request.gas));
             let gas = match request.gas {
                 MicroUsd::ZERO => String::new(),
-                gas => format!(" besides gas of at most {}", shown(gas)),
+                gas => format!(" besides gas of at most {}", used(gas)),
             };
             let spend = dollars_above(request.spend.dollars(), cap.limit.dollars());
             let (value, would_pass) = if cap.span == CapPeriod::Once {
                 (spend, format!("at most {left}{gas}"))
             } else {
-                let value = format!("{spend} on top of {} already spent or reserved", shown(before));
+                let value = format!("{spend} on top of {} already spent or reserved", used(before));
                 (value, format!("at most {left} now{gas}{}", usage.frees(cap.span)))
             };
             let of_window = usage.window(cap.span).frees_at.filter(|_| cap.span != CapPeriod::Once);
@@ -197,7 +197,7 @@ impl LedgerCaps {
                     Violation::new(
                         Rule::token_caps(&token_name(*key)),
                         format_args!("{} {}", shown(limit), span.describe()),
-                        format_args!("{} on top of {}", dollars_above(spend.dollars(), limit.dollars()), shown(before)),
+                        format_args!("{} on top of {}", dollars_above(spend.dollars(), limit.dollars()), used(before)),
                         format_args!("at most {} of this token now", left(limit.less(before))),
                     )
                     .with(dollars(limit, before, *spend)),
@@ -251,7 +251,7 @@ impl LedgerCaps {
                     "{} of gas for revocations in any 24 hours, {REVOCATIONS_A_DAY} times max_gas_usd",
                     shown(most)
                 ),
-                format_args!("{} on top of {}", dollars_above(request.spend.dollars(), most.dollars()), shown(before)),
+                format_args!("{} on top of {}", dollars_above(request.spend.dollars(), most.dollars()), used(before)),
                 "a manual one by the operator, or the same within a day",
             )
             .with(dollars(most, before, request.spend))
@@ -276,7 +276,7 @@ impl LedgerCaps {
             Violation::new(
                 cap.rule,
                 format_args!("{} sold by exits in any 24 hours without asking", shown(cap.limit)),
-                format_args!("{} on top of {}", dollars_above(sold.dollars(), cap.limit.dollars()), shown(before)),
+                format_args!("{} on top of {}", dollars_above(sold.dollars(), cap.limit.dollars()), used(before)),
                 format_args!("at most {} now, or the same with the operator's approval", left(cap.limit.less(before))),
             )
             .with(dollars(cap.limit, before, sold)),
@@ -440,6 +440,11 @@ fn seconds_until(at: u64, now: u64) -> String {
 /// Dollars for a sentence, to the nearest cent. The figures of a violation are exact.
 fn shown(value: MicroUsd) -> String {
     format::dollars(value.dollars())
+}
+
+/// Dollars that count against a limit, for a sentence.
+fn used(value: MicroUsd) -> String {
+    dollars_used(value.dollars())
 }
 
 /// Dollars that a limit leaves, for a sentence.

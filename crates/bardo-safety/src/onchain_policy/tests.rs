@@ -421,3 +421,12 @@ fn a_price_that_is_missing_is_named_with_its_feed() {
     cage.assets[1].price = Some(U256::MAX);
     assert_eq!(told(&cage, &buy(), NOW), [format!("{limit} | sums too large to calculate | {would_pass}")]);
 }
+
+/// The call's value and the outflow name the same unlisted asset; two transactions call the same unlisted function.
+#[test]
+fn what_violates_a_rule_twice_is_listed_once() {
+    let mut plan = call(ROUTER, 1, &[1, 2, 3, 4]);
+    plan.calls.push((ROUTER, U256::from(2), &[1, 2, 3, 4]));
+    plan.out.push((TokenId::Native, U256::from(3)));
+    assert_eq!(now(&cage(), &plan), ["calls", "assets"]);
+}

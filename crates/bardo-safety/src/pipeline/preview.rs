@@ -31,6 +31,7 @@ use bardo_base::model::{Check, Phase, RuleName};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use golem_chain::network::NetworkKind;
+use golem_chain::sender::{self, LaneError};
 
 /// Previewed action that no check blocks.
 #[derive(Debug, Clone)]
@@ -112,7 +113,9 @@ impl Pipeline {
         self.verified_replacement(payload)?;
         self.step(payload, "Simulating via Revm");
         failpoint::reach(Failpoint::Framed);
-        let assessment = self.assess(&reader, payload, 0, phase_request.now(), None).await?;
+        let (assessment, outside) =
+            futures::join!(self.assess(&reader, payload, 0, phase_request.now(), None), self.used_outside(payload));
+        let assessment = assessment?;
         failpoint::reach(Failpoint::Assessed);
         let mut verdicts = assessment.verdicts.clone();
         let inputs = &assessment.inputs;
@@ -126,6 +129,7 @@ impl Pipeline {
         }
         verdicts.extend(self.unseen(payload, inputs)?);
         verdicts.extend(self.approves_itself(payload, inputs));
+        verdicts.extend(outside);
         let above_hot_lane = self.inner.rules.above_hot_lane(payload, inputs);
         let opinion = match !verdicts.iter().any(Verdict::blocks) && above_hot_lane {
             true => self.guardians_opinion(payload, inputs, &mut verdicts).await,
@@ -259,6 +263,26 @@ impl Pipeline {
             return Err(refuse(&"the account prepared other fees than it was given"));
         }
         Ok(payload)
+    }
+
+    /// Returns a blocking verdict if the chain has transactions of the signer that this ledger does not have: the commit
+    /// would not get a nonce. `None` if nothing would be sent with a new nonce. An answer that cannot be had blocks
+    /// nothing here, because the commit reads the nonces again.
+    async fn used_outside(&self, payload: &SigningPayload) -> Option<Verdict> {
+        if self.inner.paper.is_some() || payload.legs().is_empty() || payload.proposal().replaces.is_some() {
+            return None;
+        }
+        let (chain_id, signer) = (payload.proposal().chain_id, payload.signer());
+        // The chain is read first: a transaction of this ledger is in it before it is on the chain.
+        let seen = self.sender(chain_id).ok()?.nonces_despite_disputes(signer).await.ok()?;
+        let read = self.inner.store.read(|connection| sender::next_nonce(connection, chain_id, signer, seen));
+        match read {
+            Err(error @ LaneError::ChainAhead { .. }) => Some(
+                Verdict::because(Check::Simulation, ErrorCode::StoreUnavailable, &error, Vec::new())
+                    .suggesting("Run `bardo reconcile`: it shows both sides, and continues with your approval."),
+            ),
+            Ok(_) | Err(_) => None,
+        }
     }
 
     /// Returns a blocking verdict if the policy names the acting account as its own second approver: one key would be

@@ -6,7 +6,7 @@ use super::{ActionRequest, AddressPart, Question, RequestSubject};
 use bardo_base::chains::display_name;
 use bardo_base::display::{check_word, found, readable, readable_figure, reasons, tool_word};
 use bardo_base::fabric::CheckOutcome;
-use bardo_base::format::{grouped, nearest_cent, utc};
+use bardo_base::format::{dollars_used, grouped, nearest_cent, utc};
 use bardo_base::units::{TokenAmount, Usd};
 
 /// Digits of an amount after the decimal point. The signed messages and the raw calls have all digits.
@@ -152,7 +152,7 @@ fn changes(question: &Question, action: &ActionRequest) -> DetailSection {
         true => ": of a fair exit, its possible loss by feed and quote, without the slower average",
         false => "",
     };
-    let words = format_args!("{} with gas of at most {}{why}", cents(counted), cents(action.costs.gas));
+    let words = format_args!("{} with gas of at most {}{why}", dollars_used(counted), dollars_used(action.costs.gas));
     changes.row("counts against the limits", words);
     if let Err(why) = &action.nothing_else {
         changes.row("!", why);

@@ -116,21 +116,19 @@ impl From<rusqlite::Error> for LaneError {
     }
 }
 
-/// Allocates the next nonce of `account`: the lowest released one, or else the one after the last.
-///
-/// `seen` is the chain's state read just before, and `now` the time in milliseconds since the Unix epoch.
+/// Returns the nonce after the last one of `account` in this ledger, if the chain has no transactions beside the
+/// ledger's. Allocates nothing.
 ///
 /// # Errors
-/// [`LaneError::ChainAhead`] if the chain has transactions that this ledger does not have.
-pub fn allocate(
-    transaction: &Transaction<'_>,
+/// [`LaneError::ChainAhead`] if the chain has transactions that this ledger does not have: [`allocate`] would fail.
+pub fn next_nonce(
+    connection: &Connection,
     chain_id: u64,
     account: Address,
     seen: ChainNonces,
-    now: u64,
-) -> Result<NonceReservation, LaneError> {
+) -> Result<u64, LaneError> {
     let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
-    let known: Option<i64> = transaction
+    let known: Option<i64> = connection
         .prepare_cached("SELECT next_nonce FROM sender_lane WHERE chain_id = ?1 AND account = ?2")?
         .query_row(params![chain, owner], |row| row.get(0))
         .optional()?;
@@ -146,15 +144,33 @@ pub fn allocate(
         return Err(ahead(next, found));
     }
     // Lowest nonce without a signed transaction that the chain is past.
-    let spent: Option<i64> = transaction
+    let spent: Option<i64> = connection
         .prepare_cached(
             "SELECT MIN(nonce) FROM sender_nonce
              WHERE chain_id = ?1 AND account = ?2 AND state <> 'signed' AND nonce < ?3",
         )?
         .query_row(params![chain, owner, counted(seen.latest, "a nonce")?], |row| row.get(0))?;
-    if let Some(spent) = spent {
-        return Err(ahead(from_row(spent, "a nonce")?, seen.latest));
+    match spent {
+        Some(spent) => Err(ahead(from_row(spent, "a nonce")?, seen.latest)),
+        None => Ok(next),
     }
+}
+
+/// Allocates the next nonce of `account`: the lowest released one, or else the one after the last.
+///
+/// `seen` is the chain's state read just before, and `now` the time in milliseconds since the Unix epoch.
+///
+/// # Errors
+/// [`LaneError::ChainAhead`] if the chain has transactions that this ledger does not have.
+pub fn allocate(
+    transaction: &Transaction<'_>,
+    chain_id: u64,
+    account: Address,
+    seen: ChainNonces,
+    now: u64,
+) -> Result<NonceReservation, LaneError> {
+    let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
+    let next = next_nonce(transaction, chain_id, account, seen)?;
     let free: Option<(i64, i64)> = transaction
         .prepare_cached(
             "SELECT ticket, nonce FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND state = 'free'

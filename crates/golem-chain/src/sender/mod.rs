@@ -48,7 +48,7 @@ use bardo_store::{Migrations, Store, StoreError};
 pub use fault::{FaultTreatment, SendFault};
 pub use fees::{FeeError, FeeQuote, FeeRules, TxFees, estimate as estimate_fees};
 pub use lane::{
-    ChainNonces, LaneError, NonceLane, NonceReservation, ReservedNonce, ahead, allocate, lane, reconcile,
+    ChainNonces, LaneError, NonceLane, NonceReservation, ReservedNonce, ahead, allocate, lane, next_nonce, reconcile,
     release_nonce, reserved,
 };
 pub use record::{

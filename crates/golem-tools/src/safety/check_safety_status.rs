@@ -14,6 +14,7 @@ use bardo_safety::ledger::{CapPeriod, FailureBreaker, MicroUsd};
 use bardo_safety::policy::Policy;
 use bardo_safety::status::{CapStatus, CountStatus, RuleStatus};
 use bardo_safety::stop::{ActiveStop, meaning};
+use golem_chain::network::Network;
 
 /// Definition of the `check_safety_status` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<CheckSafetyStatus>();
@@ -51,7 +52,7 @@ pub struct Output {
     cooldown_seconds_left: u64,
     /// Failure breaker, which opens after consecutive failures.
     breaker: BreakerStatus,
-    /// Stop-loss of the account on this chain.
+    /// Stop-loss of the account on the chain that it names.
     stop_loss: StopLoss,
     /// Standing approvals that are still valid.
     standing_approvals: Vec<StandingApproval>,
@@ -129,9 +130,16 @@ struct BreakerStatus {
 /// State of the stop-loss.
 #[derive(Debug, Serialize, JsonSchema)]
 struct StopLoss {
-    /// High-water mark of the account on this chain, in dollars; absent before the first valuation.
+    /// Name of the chain. Each chain has a stop-loss of its own.
+    chain: String,
+    /// EIP-155 id of the chain.
+    chain_id: u64,
+    /// True if the account's holdings on the chain were read before. Until then no fall can be measured: the first
+    /// reading sets the mark.
+    observed: bool,
+    /// High-water mark of the account on the chain, in dollars; null unless observed.
     high_water_usd: Option<String>,
-    /// Account value at which only exits are allowed, in dollars; absent before the first valuation.
+    /// Account value at which only exits are allowed, in dollars; null unless observed.
     stops_at_usd: Option<String>,
     /// Distance of that value below the high-water mark, in basis points.
     stop_loss_bps: u32,
@@ -207,19 +215,26 @@ impl ReadTool for CheckSafetyStatus {
         let status =
             rules.status(chain.network().chain_id, account, context.golem_id(), phase, world.clock.now_millis());
         let status = status.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
-        let output = output(context, &rules.policy(), status);
+        let output = output(context, &rules.policy(), (chain.network(), status));
         let said = match output.blocked_by.as_slice() {
             [] => "Nothing blocks trading now.".to_owned(),
             found => format!("At most exits and revocations pass: {}.", found.join("; ")),
         };
-        Ok(ToolReply::new(output, said))
+        let unmarked = match output.stop_loss.observed {
+            true => String::new(),
+            false => format!(
+                " No high-water mark was observed on {} yet: the first valuation there sets it.",
+                output.stop_loss.chain
+            ),
+        };
+        Ok(ToolReply::new(output, format!("{said}{unmarked}")))
     }
 }
 
-fn output(context: &CallContext, policy: &Policy, status: RuleStatus) -> Output {
+fn output(context: &CallContext, policy: &Policy, (network, status): (&Network, RuleStatus)) -> Output {
     let blocked_by = blocked_by(&status);
-    let RuleStatus { stop, phase, waiting, caps, trades, calls, breaker, high_water, .. } = &status;
-    let seen = *high_water > MicroUsd::ZERO;
+    let RuleStatus { stop, phase, waiting, caps, trades, calls, breaker, .. } = &status;
+    let dollars = |value: Option<MicroUsd>| value.map(|value| value.dollars().to_string());
     Output {
         can_trade: blocked_by.is_empty(),
         blocked_by,
@@ -241,8 +256,11 @@ fn output(context: &CallContext, policy: &Policy, status: RuleStatus) -> Output 
         cooldown_seconds_left: status.cooldown_left.div_ceil(1_000),
         breaker: breaker_status(*breaker, status.breaker_limit, context.world.clock.now_millis()),
         stop_loss: StopLoss {
-            high_water_usd: seen.then(|| high_water.dollars().to_string()),
-            stops_at_usd: seen.then(|| status.stops_at.dollars().to_string()),
+            chain: network.name.clone(),
+            chain_id: network.chain_id,
+            observed: status.high_water.is_some(),
+            high_water_usd: dollars(status.high_water),
+            stops_at_usd: dollars(status.stops_at),
             stop_loss_bps: status.stop_loss.get(),
         },
         standing_approvals: standing_approvals(context),

@@ -88,23 +88,33 @@ pub struct Output {
     tx_hash: Option<String>,
     /// Number of its block; absent before inclusion.
     block_number: Option<u64>,
-    /// Gas used, or the simulated gas, in gas units.
-    gas_used: u64,
-    /// Amount paid, in whole tokens.
-    amount_in: String,
-    /// Amount received, in whole tokens.
-    amount_out: String,
-    /// Tokens received per token paid. For display.
-    effective_price: f64,
+    /// Gas used, or the simulated gas, in gas units; null for an auction, whose filler pays the gas.
+    gas_used: Option<u64>,
+    /// Amount paid, in whole tokens; null while an auction is not filled.
+    amount_in: Option<String>,
+    /// Amount received, in whole tokens; null while an auction is not filled.
+    amount_out: Option<String>,
+    /// Tokens received per token paid, for display; null while an auction is not filled.
+    effective_price: Option<f64>,
     /// Expected price impact in percent, without pool fees. For display.
     price_impact_pct: f64,
-    /// Shortfall of the received amount against the quote, in basis points; negative if more was received.
-    slippage_actual_bps: i32,
+    /// Shortfall of the received amount against the quote, in basis points; negative if more was received. Null while an
+    /// auction is not filled.
+    slippage_actual_bps: Option<i32>,
     /// URL of the transaction; absent if none was sent.
     explorer_url: Option<String>,
     /// Hash of the order if the swap is an auction; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     order_hash: Option<String>,
+    /// Amount that the auction's order sells, in whole tokens, as it was signed; absent for a swap through pools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order_amount_in: Option<String>,
+    /// Output at the start of the auction, in whole tokens; absent for a swap through pools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_amount: Option<String>,
+    /// Minimum output of the auction, in whole tokens; absent for a swap through pools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end_amount: Option<String>,
 }
 
 /// Values kept from preparation for the result.
@@ -561,8 +571,7 @@ fn output(context: &CallContext, plan: &SwapPlan, committed: &CommitOutcome) -> 
     let main = committed.legs.iter().find(|leg| leg.purpose == LegPurpose::Main);
     // A signed order has moved nothing yet; the simulated worst fill is not a result.
     let placed = plan.auction.is_some() && !matches!(committed.state, CommitState::Simulated);
-    let simulated = if placed { &[][..] } else { committed.simulated.moves.as_slice() };
-    let moves = committed.truth.as_ref().map_or(simulated, |truth| &truth.moves);
+    let moves = committed.truth.as_ref().map_or(&committed.simulated.moves, |truth| &truth.moves);
     let moved = |token: TokenId| moves.iter().find(|moved| moved.token == token);
     let paid = moved(plan.token_in.id).map_or(U256::ZERO, |moved| moved.before.saturating_sub(moved.after));
     let received = moved(plan.token_out.id).map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
@@ -570,18 +579,24 @@ fn output(context: &CallContext, plan: &SwapPlan, committed: &CommitOutcome) -> 
     let amount_out = TokenAmount::new(received, plan.token_out.decimals)?;
     let network = context.world.chain(&committed.payload.proposal().chain_id.to_string())?.network();
     let price = price_between(&amount_in, &amount_out);
+    let auction = plan.auction.as_ref();
+    let sold = committed.payload.proposal().outflows.first().filter(|_| auction.is_some());
+    let sold = sold.map(|flow| TokenAmount::new(flow.amount, plan.token_in.decimals)).transpose()?;
     let output = Output {
         tx_hash: main.map(|leg| leg.hash.to_string()),
         block_number: main.and_then(|leg| leg.block),
-        gas_used: main.and_then(|leg| leg.gas_used).unwrap_or(if placed { 0 } else { committed.simulated.gas_used }),
-        amount_in: amount_in.to_string(),
-        amount_out: amount_out.to_string(),
+        gas_used: main.and_then(|leg| leg.gas_used).or((!placed).then_some(committed.simulated.gas_used)),
+        amount_in: (!placed).then(|| amount_in.to_string()),
+        amount_out: (!placed).then(|| amount_out.to_string()),
         // Rounded for display; all checks use exact fractions.
-        effective_price: price.as_ref().and_then(|price| price.to_fixed(12).parse().ok()).unwrap_or(0.0),
+        effective_price: price.filter(|_| !placed).and_then(|price| price.to_fixed(12).parse().ok()),
         price_impact_pct: plan.price_impact.to_percent(4).parse().unwrap_or(WORST_IMPACT),
-        slippage_actual_bps: if placed { 0 } else { shortfall(plan.expected_out, received) },
+        slippage_actual_bps: (!placed).then(|| shortfall(plan.expected_out, received)),
         explorer_url: main.map(|leg| explorer_url(network, &leg.hash)),
-        order_hash: plan.auction.as_ref().map(|order| order.hash.to_string()),
+        order_hash: auction.map(|order| order.hash.to_string()),
+        order_amount_in: sold.map(|amount| amount.to_string()),
+        start_amount: auction.map(|order| order.start.to_string()),
+        end_amount: auction.map(|order| order.end.to_string()),
     };
     let symbol = &plan.token_out.symbol;
     let order = plan.auction.as_ref().map(|order| order.hash);

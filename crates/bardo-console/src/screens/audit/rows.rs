@@ -1,7 +1,7 @@
 //! Row texts of the four lists: standing approvals, offers and approval requests, decisions, and audit log entries.
 
 use super::super::ScreenContext;
-use crate::format::{dollars, short_address, short_hash, time_of_day};
+use crate::format::{dollars, dollars_left, dollars_used, short_address, short_hash, time_of_day};
 use crate::painter::{StyledText, styled_width};
 use crate::state::call_details::{named, word};
 use crate::state::feed::CallSeen;
@@ -88,9 +88,9 @@ pub(super) fn grant_row(grant: &GrantState, known: &ScreenContext<'_>, room: usi
         (format!("  {}", grant.golem_id), Role::TextDim),
     ];
     let spent = grant.granted.and_then(|granted| Some((granted.checked_sub(grant.left).ok()?, granted)));
-    let rest = format!("{} left", dollars(grant.left));
+    let rest = format!("{} left", dollars_left(grant.left));
     let used = match spent {
-        Some((used, granted)) => format!("{} of {} used", dollars(used), dollars(granted)),
+        Some((used, granted)) => format!("{} of {} used", dollars_used(used), dollars(granted)),
         None => rest.clone(),
     };
     // No new snapshot arrives just because time passes, so the time left is counted from this snapshot's time.

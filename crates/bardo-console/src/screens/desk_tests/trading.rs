@@ -423,3 +423,20 @@ fn a_changed_policy_makes_a_preview_and_a_quote_outdated() {
     let quotes = calls(&requests);
     assert!(matches!(&quotes[..], [(_, tool, ..)] if tool == "uniswap_get_quote"), "{quotes:?}");
 }
+
+/// A tool names its parameter as JSON has it; a form names the field as it is labelled, and the cursor is in it.
+#[test]
+fn an_error_about_a_parameter_names_its_field_and_stands_in_it() {
+    let world = world();
+    let (mut trade, _) = swap_typed(&world);
+    let asked = calls(&typed(&mut trade, &world, "\n"));
+    let count = asked.iter().find(|call| call.1.contains("execute")).unwrap().0;
+    let error = ToolError::new(ErrorCode::ValidationFailed, "parameter `slippage_bps`: 900; expected at most 300")
+        .detail("parameter", "slippage_bps");
+    let answer = ToolResponse { status: CallStatus::Error, data: None, error: Some(error), ..*offer(0) };
+    trade.receive_reply(count, CommandReply::Reply(Box::new(answer)), &world.known());
+    let text = drawn(&trade, &world, AREA);
+    assert!(text.contains("FAILED: slippage, bps: 900; expected at most 300"), "{text}");
+    assert!(text.contains("Correct the field “slippage, bps”.") && !text.contains("bardo tools"), "{text}");
+    assert!(text.contains("▸ slippage, bps"), "{text}");
+}

@@ -10,7 +10,7 @@ pub(super) use golem::FaceLine;
 use golem::GolemPanel;
 
 use super::{LivePanel, PanelFocus, inside, nothing};
-use crate::format::{age, amount, dollars, whole_dollars, whole_percents};
+use crate::format::{age, amount, dollars, whole_dollars, whole_dollars_used, whole_percents};
 use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::screens::ScreenContext;
 use crate::state::away::Summary;
@@ -258,8 +258,8 @@ fn scaled(value: Usd) -> Option<u128> {
 fn spend_gauge(label: &str, now: SpendState) -> Gauge {
     let level = now.limit.and_then(|limit| Some((scaled(now.used)?, scaled(limit)?)));
     let words = match now.limit {
-        Some(limit) => format!("{}/{}", whole_dollars(now.used), whole_dollars(limit)),
-        None => format!("{} no limit", whole_dollars(now.used)),
+        Some(limit) => format!("{}/{}", whole_dollars_used(now.used), whole_dollars(limit)),
+        None => format!("{} no limit", whole_dollars_used(now.used)),
     };
     Gauge { label: label.to_owned(), level: level.or(Some((0, 1))), words, full: FullMeaning::Bad }
 }
@@ -323,7 +323,7 @@ impl Widget for LimitsPanel<'_> {
         painter.render(GaugeLine::new(&calls, painter.theme, 7), line(inner, 2));
         let (words, role) = breaker_words(limits, known.now_millis);
         let left = [("breaker ".to_owned(), Role::TextDim), (words, role)];
-        let right = [("reserved ".to_owned(), Role::TextDim), (whole_dollars(limits.reserved), Role::Text)];
+        let right = [("reserved ".to_owned(), Role::TextDim), (whole_dollars_used(limits.reserved), Role::Text)];
         painter.row(line(inner, 3), &left, &right);
         // A recording has no list of standing approvals.
         let Some(snapshot) = known.snapshot else { return };

@@ -6,7 +6,7 @@ use alloy_primitives::U256;
 use rust_decimal::{Decimal, RoundingStrategy};
 
 use super::super::ScreenContext;
-use crate::format::{dollars, grouped, time_of_day};
+use crate::format::{dollars, dollars_used, grouped, time_of_day};
 use crate::theme::Role;
 use crate::widgets::figure::paid;
 use crate::widgets::paint::Row;
@@ -20,12 +20,12 @@ pub(super) fn spent_rows(known: &ScreenContext<'_>) -> Vec<Row> {
         let limit = |limit: Option<Usd>| limit.map_or("no limit".to_owned(), dollars);
         all.push(
             Row::new("today    ", Role::TextDim)
-                .then(dollars(limits.day.used), Role::Text)
+                .then(dollars_used(limits.day.used), Role::Text)
                 .end(format!("counted, of {}", limit(limits.day.limit)), Role::TextDim),
         );
         all.push(
             Row::new("30 days  ", Role::TextDim)
-                .then(dollars(limits.month.used), Role::Text)
+                .then(dollars_used(limits.month.used), Role::Text)
                 .end(format!("counted, of {}", limit(limits.month.limit)), Role::TextDim),
         );
         if let Some(one) = limits.one {
@@ -35,7 +35,7 @@ pub(super) fn spent_rows(known: &ScreenContext<'_>) -> Vec<Row> {
         }
         all.push(
             Row::new("reserved ", Role::TextDim)
-                .then(dollars(limits.reserved), Role::Text)
+                .then(dollars_used(limits.reserved), Role::Text)
                 .end("being signed or not yet settled", Role::TextDim),
         );
         all.extend(stop_rows(limits));

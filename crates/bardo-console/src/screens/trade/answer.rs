@@ -6,6 +6,7 @@ use ratatui::widgets::Widget;
 use serde_json::Value;
 
 use super::super::ScreenContext;
+use super::super::form::parameter_error;
 use super::Trade;
 use super::choices::CHAIN_FIELDS;
 use crate::format::{amount as token_amount, dollars};
@@ -263,8 +264,10 @@ pub(super) fn answer_rows(response: &ToolResponse, answered_at: Option<u64>, now
     if let Some(error) = &response.error {
         let word = if response.status == CallStatus::Blocked { "BLOCKED" } else { "FAILED" };
         let violations = error.violations();
+        let of_field = parameter_error(error).filter(|_| violations.is_empty());
         if violations.is_empty() {
-            let message = SafeText::clean(&failure_words(&ToolFailed::of(error)), 400);
+            let words = of_field.as_ref().map(|(message, _)| message.clone());
+            let message = SafeText::clean(&words.unwrap_or_else(|| failure_words(&ToolFailed::of(error))), 400);
             all.push(Row::new(format!("✕ {word}: "), Role::StateBad).then(message.as_str(), Role::StateBad).kept());
         } else {
             all.push(Row::new(format!("✕ {word}: nothing was signed"), Role::StateBad).kept());
@@ -273,7 +276,8 @@ pub(super) fn answer_rows(response: &ToolResponse, answered_at: Option<u64>, now
         if let Some(checks) = error.details().get("checks") {
             all.extend(check_rows(Some(checks), !violations.is_empty()));
         }
-        all.push(Row::new(SafeText::clean(error.suggestion(), 300).as_str(), Role::TextDim));
+        let suggestion = of_field.map_or_else(|| error.suggestion().to_owned(), |(_, suggestion)| suggestion);
+        all.push(Row::new(SafeText::clean(&suggestion, 300).as_str(), Role::TextDim));
     }
     all.extend(offer_rows(response, now, held));
     if response.status == CallStatus::Simulated && held {

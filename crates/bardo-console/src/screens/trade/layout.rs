@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use super::{BELOW, ROOMY, SIDE_BY_SIDE, ToolForm, Trade};
+use super::{BELOW, LEAST_FORM, ROOMY, SIDE_BY_SIDE, ToolForm, Trade};
 use crate::screens::list;
 use crate::widgets;
 use bardo_base::text::width;
@@ -19,7 +19,8 @@ impl Trade {
             return (list, form, answer);
         }
         let lines = self.form().map_or(3, ToolForm::lines) + BELOW + 2;
-        let form = lines.min(body.height * 3 / 5);
+        // In a low window the frame takes most of that share; a field and the button still fit.
+        let form = lines.min((body.height * 3 / 5).max(LEAST_FORM.min(body.height)));
         let (form, answer) = list::stacked(body, form);
         (list, form, answer)
     }
@@ -34,7 +35,13 @@ impl Trade {
         };
         // If not all fields fit, the line of choices is dropped first.
         let lines = self.form().map_or(0, ToolForm::lines);
-        let below = if inner.height >= lines.saturating_add(BELOW) { BELOW } else { BELOW - 1 }.min(inner.height);
+        let below = match inner.height {
+            roomy if roomy >= lines.saturating_add(BELOW) => BELOW,
+            // No line of help either: the field that is edited goes before it.
+            0..=BELOW => 1,
+            _ => BELOW - 1,
+        }
+        .min(inner.height);
         let spare = inner.height - below - lines.min(inner.height - below);
         let fields = Rect { height: inner.height - below - spare, ..inner };
         // Spare lines go to the help and to blank lines around it.

@@ -364,3 +364,26 @@ fn leaving_says_what_becomes_of_the_devnet() {
         assert!(shown.contains(words), "{words}\n{shown}");
     }
 }
+
+/// Exit-only does not lower a stop that is as high or higher, so the key is not offered then and does nothing.
+#[test]
+fn a_hold_above_a_high_stop_offers_no_exit_only() {
+    for (before, offered) in [
+        (None, true),
+        (Some(StopLevel::Pause), true),
+        (Some(StopLevel::ExitOnly), false),
+        (Some(StopLevel::Flatten), false),
+    ] {
+        let mut state = running(80, 24, &text("Selling."));
+        if let Some(level) = before {
+            news(&mut state, SessionNews::Snapshot(Arc::new(stopped(level, false))));
+        }
+        state.update(control('x'));
+        let words = shown(&state);
+        assert_eq!(words.contains("x exit-only"), offered, "{before:?}\n{words}");
+        assert!(words.contains("Enter halt") && words.contains("Esc release"), "{before:?}\n{words}");
+        state.update(Input::Time(state.clock.now_millis + 1_000));
+        let sent = key(&mut state, 'x');
+        assert_eq!(sent.len(), usize::from(offered), "{before:?}: {sent:?}");
+    }
+}

@@ -118,6 +118,23 @@ fn nothing_lost_has_no_minus() {
     }
 }
 
+/// A limit of which a cent more is used is never shown as if less were.
+#[test]
+fn used_dollars_are_rounded_up_on_every_screen() {
+    let mut state = running(120, 40, &text("Selling."));
+    let mut now = snapshot();
+    let limits = now.limits.as_mut().unwrap();
+    (limits.day.used, limits.month.used, limits.reserved) = (usd("1966.021"), usd("2100.331"), usd("853.141"));
+    news(&mut state, SessionNews::Snapshot(Arc::new(now)));
+    let words = shown(&state);
+    assert!(words.contains("$1,967/$5,000") && words.contains("reserved $854"), "{words}");
+    key(&mut state, '4');
+    let words = shown(&state);
+    for figure in ["$1,966.03", "$2,100.34", "$853.15"] {
+        assert!(words.contains(figure), "{figure}\n{words}");
+    }
+}
+
 /// The stop-loss is checked chain by chain: one figure for the whole would be of nothing that acts.
 #[test]
 fn the_fall_shown_is_that_of_the_chain_closest_to_its_stop_loss() {

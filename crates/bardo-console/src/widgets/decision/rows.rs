@@ -2,7 +2,7 @@
 //! forms of a request for lists.
 
 use super::{DecisionModel, PLACES, TO_READ, cents, ids, ids_below, places};
-use crate::format::{grouped, short_address, time_of_day};
+use crate::format::{dollars_used, grouped, short_address, time_of_day};
 use crate::painter::{StyledText, styled_width};
 use crate::theme::Role;
 use crate::widgets::Moment;
@@ -198,7 +198,12 @@ fn change_rows(rows: &mut Vec<Row>, action: &ActionRequest, with_gas: bool, plac
     }
     if let Some(order) = &action.order {
         let until = time_of_day(order.usable_until);
-        rows.push(Row::new(format!("Signs: {}, can be settled until {until}", order.kind), Role::Dialog));
+        // The deadline of a bridge order is the delivery's, as in its form; its input is taken before that.
+        let words = match order.delivered_by() {
+            Some(by) => format!("must be delivered by {}; its input can be taken until {until}", time_of_day(by)),
+            None => format!("can be settled until {until}"),
+        };
+        rows.push(Row::new(format!("Signs: {}, {words}", order.kind), Role::Dialog));
     }
 }
 
@@ -264,7 +269,7 @@ fn counted_row(action: &ActionRequest) -> Row {
         true => ": of a fair exit, its possible loss by feed and quote, without the slower average",
         false => "",
     };
-    let counted = format!("{} with gas of at most {}{why}", cents(counts), cents(action.costs.gas));
+    let counted = format!("{} with gas of at most {}{why}", dollars_used(counts), dollars_used(action.costs.gas));
     Row::new("Counts against your limits as ", Role::TextDim).then(counted, Role::Dialog)
 }
 

@@ -2,7 +2,7 @@
 
 use super::folding::{About, about};
 use super::{Offer, Step, StepState, SwapModel, SwapResult};
-use crate::format::{dollars, grouped};
+use crate::format::{dollars, dollars_used, grouped};
 use crate::painter::StyledText;
 use crate::theme::Role;
 use crate::widgets::Moment;
@@ -28,7 +28,7 @@ impl SwapModel {
         // The headline's figure; what counts against the limits, with gas, stands with the limits.
         let row = match (offer.leaves, limits.map(|row| &row.finding)) {
             (Some(leaves), _) => row.then(format!(" {}", dollars(leaves)), Role::TextDim),
-            (None, Some(Finding::Spending { now, .. })) => row.then(format!(" {}", dollars(*now)), Role::TextDim),
+            (None, Some(Finding::Spending { now, .. })) => row.then(format!(" {}", dollars_used(*now)), Role::TextDim),
             (None, _) => row,
         };
         let least = format!("{} {}", amount(least.amount.as_str()), least.symbol);

@@ -9,8 +9,8 @@ use alloy::primitives::B256;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, debug_span, instrument};
 
 use super::call_end::{CallEnd, CallRefusal, ended_badly, failure};
@@ -25,7 +25,7 @@ use crate::engine::write_access::{ApprovalMode, WriteAccess};
 use bardo_base::error::{ErrorCode, ErrorGroup, ToolError};
 use bardo_base::fabric::{EventKind, ToolOverrun, TxState};
 use bardo_base::failpoint::{self, Failpoint};
-use bardo_base::model::{Phase, ToolMeta};
+use bardo_base::model::{Phase, TickBudget, ToolMeta};
 use bardo_base::text::SafeText;
 use bardo_safety::approval::{AnswerError, ApprovalNeed, ApprovalReason, AskRefused, AskedBy, Consent, Decision};
 use bardo_safety::pipeline::{AccountLock, CommitOutcome, CommitState, PhaseRequest, Preview};
@@ -43,7 +43,17 @@ pub(super) struct CallOptions {
 
 /// Cancellation state of a write.
 #[derive(Debug, Default)]
-pub(super) struct CancelState(Mutex<WriteStage>);
+pub(super) struct CancelState(Mutex<WriteProgress>);
+
+/// Stage of a write, and the time that the operator has taken so far.
+#[derive(Debug, Default)]
+struct WriteProgress {
+    stage: WriteStage,
+    /// Time spent in earlier stages of asking.
+    asked: Duration,
+    /// Beginning of the present stage of asking; `None` in any other stage.
+    asking_since: Option<Instant>,
+}
 
 /// Progress of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,8 +72,19 @@ enum WriteStage {
 }
 
 impl CancelState {
-    fn stage(&self) -> MutexGuard<'_, WriteStage> {
+    fn progress(&self) -> MutexGuard<'_, WriteProgress> {
         self.0.lock()
+    }
+
+    fn stage(&self) -> WriteStage {
+        self.progress().stage
+    }
+
+    /// Time for which the write has waited for the operator. It counts against no budget.
+    fn asked(&self) -> Duration {
+        let progress = self.progress();
+        let present = progress.asking_since.map(|since| since.elapsed()).unwrap_or_default();
+        progress.asked.saturating_add(present)
     }
 
     /// Moves to the next stage.
@@ -71,35 +92,71 @@ impl CancelState {
     /// # Errors
     /// `TOOL_CANCELLED` if the write was cancelled.
     fn advance(&self, to: WriteStage) -> Result<(), CallRefusal> {
-        let mut stage = self.stage();
-        if *stage == WriteStage::Cancelled {
+        let mut progress = self.progress();
+        if progress.stage == WriteStage::Cancelled {
             return Err(ToolError::new(ErrorCode::ToolCancelled, "it was cancelled before anything was signed").into());
         }
-        *stage = to;
+        progress.stage = to;
+        let now = Instant::now();
+        let asking = (to == WriteStage::Asking).then_some(now);
+        if let Some(since) = std::mem::replace(&mut progress.asking_since, asking) {
+            progress.asked = progress.asked.saturating_add(now.saturating_duration_since(since));
+        }
         Ok(())
     }
 
     /// Cancels the write; returns false if signing has begun.
     pub(super) fn cancel(&self) -> bool {
-        let mut stage = self.stage();
-        let free = *stage != WriteStage::Committing;
+        let mut progress = self.progress();
+        let free = progress.stage != WriteStage::Committing;
         if free {
-            *stage = WriteStage::Cancelled;
+            progress.stage = WriteStage::Cancelled;
         }
         free
     }
 
     fn preparing(&self) -> bool {
-        *self.stage() == WriteStage::Preparing
+        self.stage() == WriteStage::Preparing
     }
+}
 
-    /// True if the elapsed time is due to the tool, the pipeline or the chain, and not to the operator.
-    fn is_slow_elsewhere(&self) -> bool {
-        match *self.stage() {
-            WriteStage::Preparing | WriteStage::Clearing | WriteStage::Committing => true,
-            WriteStage::Asking | WriteStage::Cancelled => false,
+/// Result of a write within its time budget.
+enum BudgetedEnd<T> {
+    /// The task ended.
+    Joined(Result<T, JoinError>),
+    /// The write was cancelled in its preparation, at its last limit.
+    TimedOut,
+}
+
+/// Waits for the end of a write that was called at `started`. `overrun` is called once the tool, the pipeline and the
+/// chain have taken the budget's limit; a write that is still being prepared at the last limit is cancelled. The time in
+/// which the operator reads a decision does not count.
+async fn within_budget<T>(
+    handle: &mut JoinHandle<T>,
+    leave: &CancelState,
+    started: Instant,
+    budget: TickBudget,
+    overrun: impl Fn(),
+) -> BudgetedEnd<T> {
+    for limit in [budget.limit(), budget.cancel_after()] {
+        loop {
+            let left = limit.saturating_sub(started.elapsed().saturating_sub(leave.asked()));
+            if left.is_zero() {
+                break;
+            }
+            // The time that is left stands still while the operator reads, so the next look is not earlier than this.
+            if let Ok(joined) = timeout(left.max(LOOK), &mut *handle).await {
+                return BudgetedEnd::Joined(joined);
+            }
+        }
+        if limit == budget.limit() && leave.stage() != WriteStage::Cancelled {
+            overrun();
         }
     }
+    if leave.preparing() && leave.cancel() {
+        return BudgetedEnd::TimedOut;
+    }
+    BudgetedEnd::Joined(handle.await)
 }
 
 impl Executor {
@@ -129,23 +186,13 @@ impl Executor {
         let handle = tokio::spawn(act.run(job, params, started).in_current_span());
         let mut guard = Guard::new(&self.shared, context.clone(), started, handle, Arc::clone(&leave));
         let budget = meta.tick_budget;
-        let joined = match timeout(budget.limit(), &mut guard.handle).await {
-            Ok(joined) => joined,
-            Err(_) => {
-                if leave.is_slow_elsewhere() {
-                    context.emit(EventKind::ToolOverrun(ToolOverrun { budget_ms: budget.limit_millis() }));
-                }
-                tokio::select! {
-                    joined = &mut guard.handle => joined,
-                    () = sleep_until(started + budget.cancel_after()) => {
-                        if leave.preparing() && leave.cancel() {
-                            guard.over = true;
-                            guard.handle.abort();
-                            return self.shared.answer(context, &meta, started, timed_out(&meta).into());
-                        }
-                        (&mut guard.handle).await
-                    }
-                }
+        let overrun = || context.emit(EventKind::ToolOverrun(ToolOverrun { budget_ms: budget.limit_millis() }));
+        let joined = match within_budget(&mut guard.handle, &leave, started, budget, overrun).await {
+            BudgetedEnd::Joined(joined) => joined,
+            BudgetedEnd::TimedOut => {
+                guard.over = true;
+                guard.handle.abort();
+                return self.shared.answer(context, &meta, started, timed_out(&meta).into());
             }
         };
         guard.over = true;
@@ -230,7 +277,7 @@ struct WriteTask {
 impl Drop for WriteTask {
     /// Releases the key of a call that was cancelled or failed before signing.
     fn drop(&mut self) {
-        if *self.leave.stage() == WriteStage::Committing {
+        if self.leave.stage() == WriteStage::Committing {
             return;
         }
         if let (Some(claim), Ok(runtime)) = (self.claim.take(), Handle::try_current()) {
@@ -265,7 +312,7 @@ impl WriteTask {
     async fn run(mut self, job: WriteJob, params: Value, started: Instant) -> ToolResponse {
         let ended = self.attempt(job, params).await.unwrap_or_else(Into::into);
         // Whatever was signed must never be signed again under the same key, whatever the outcome.
-        let keep = *self.leave.stage() == WriteStage::Committing && ended.reply.is_some();
+        let keep = self.leave.stage() == WriteStage::Committing && ended.reply.is_some();
         let response = self.shared.answer(&self.context, &self.entry.def.meta, started, ended);
         if self.broke {
             // The key stays taken, without an answer. The ledger records the outcome of the call.
@@ -768,4 +815,55 @@ fn unapproved(preview: &Preview) -> CallRefusal {
     let error =
         ToolError::new(ErrorCode::ApprovalRequired, format_args!("it needs the operator's approval: {reasons}"));
     refused(error.detail("permit", to_json::preview(preview)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    /// A write that goes through these stages, each for a time. Returns how often an overrun was reported and whether it
+    /// ended by itself, with the time until its end.
+    async fn written(stages: &'static [(WriteStage, Duration)]) -> (usize, bool, Duration) {
+        let leave = Arc::new(CancelState::default());
+        let started = Instant::now();
+        let mut handle = tokio::spawn({
+            let leave = Arc::clone(&leave);
+            async move {
+                for (stage, lasts) in stages {
+                    leave.advance(*stage).unwrap();
+                    tokio::time::sleep(*lasts).await;
+                }
+            }
+        });
+        let overruns = AtomicUsize::new(0);
+        let report = || _ = overruns.fetch_add(1, Ordering::SeqCst);
+        let end = within_budget(&mut handle, &leave, started, TickBudget::Fast, report).await;
+        handle.abort();
+        (overruns.load(Ordering::SeqCst), matches!(end, BudgetedEnd::Joined(Ok(()))), started.elapsed())
+    }
+
+    /// The budget of a fast tool is a second, and the last limit three seconds.
+    #[tokio::test(start_paused = true)]
+    async fn the_time_in_which_the_operator_reads_is_no_overrun_of_the_tool() {
+        use WriteStage::{Asking, Committing, Preparing};
+        const HALF: Duration = Duration::from_millis(500);
+        const PART: Duration = Duration::from_millis(300);
+        const LONGER: Duration = Duration::from_millis(600);
+        let ends = |stages| written(stages);
+        assert_eq!(ends(&[(Preparing, HALF), (Asking, DAY), (Committing, PART)]).await, (0, true, DAY + HALF + PART));
+        // An edited amount is prepared again, with what is left of the time.
+        let edited = &[(Preparing, PART), (Asking, DAY), (Preparing, PART), (Asking, DAY), (Committing, PART)];
+        assert_eq!(ends(edited).await, (0, true, DAY * 2 + PART * 3));
+        // Half a second before the decision and 600 ms after it are more than a second.
+        assert_eq!(ends(&[(Preparing, HALF), (Asking, DAY), (Committing, LONGER)]).await.0, 1);
+        assert_eq!(ends(&[(Preparing, HALF), (Committing, DAY)]).await, (1, true, DAY + HALF));
+        let (overruns, by_itself, after) = ends(&[(Preparing, HALF), (Asking, DAY), (Preparing, DAY)]).await;
+        assert_eq!((overruns, by_itself), (1, false));
+        let limit = DAY + Duration::from_secs(3);
+        assert!((limit..limit + LOOK * 2).contains(&after), "{after:?}");
+    }
 }
