@@ -19,13 +19,14 @@ use quote::is_positive_amount;
 use super::form::{FormFields, ToolForm, parameter_label};
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, copied, copy_explorer_link, ticket};
 use crate::keymap::{Action, Key};
-use crate::painter::{Painter, StyledText, line};
+use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::state::feed::CallSeen;
 use crate::state::model::MoneyKind;
 use crate::theme::{Role, Theme};
 use crate::widgets;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use crate::widgets::quote::QuoteModel;
+use bardo_base::error::ErrorCode;
 use bardo_base::id::CallId;
 use bardo_base::model::{CapabilityTier, Category};
 use bardo_base::text::{SafeText, width};
@@ -253,6 +254,16 @@ impl Trade {
         request
     }
 
+    /// Moves the focus to the field that a reply rejects.
+    fn focus_refused(&mut self, response: &ToolResponse) {
+        let error = response.error.as_ref().filter(|error| error.code() == ErrorCode::ValidationFailed);
+        let name = error.and_then(|error| error.details().get("parameter")).and_then(Value::as_str);
+        let Some(form) = self.forms.get_mut(self.chosen) else { return };
+        if let Some(at) = form.fields.iter().position(|field| Some(field.name.as_str()) == name) {
+            form.at = at;
+        }
+    }
+
     /// Discards the preview and any pending one, because the form has changed.
     fn forget_preview(&mut self) {
         self.preview = None;
@@ -385,10 +396,9 @@ impl ScreenView for Trade {
             let mark = if at == self.chosen { "▸" } else { " " };
             pieces.push((format!("{mark}{word}"), role));
         }
-        if shown < self.tools.len() {
-            pieces.push((format!(" + {} more", self.tools.len() - shown), Role::TextDim));
-        }
-        painter.pieces(list, &cut(&pieces, usize::from(list.width)));
+        let place = if shown < self.tools.len() { vec![(self.place_words(), Role::TextDim)] } else { Vec::new() };
+        let room = usize::from(list.width).saturating_sub(styled_width(&place));
+        painter.row(list, &cut(&pieces, room), &place);
         if form_area.height >= 2 && form_area.width >= 4 {
             painter.render(FormPanel { theme: painter.theme, screen: self, known }, form_area);
         }
@@ -425,6 +435,10 @@ impl ScreenView for Trade {
 
     fn accepts_text(&self) -> bool {
         self.typing && self.form().is_some()
+    }
+
+    fn open_hint(&self, _known: &ScreenContext<'_>) -> Option<&'static str> {
+        Some("types")
     }
 
     fn type_key(&mut self, key: Key, known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {
@@ -523,6 +537,7 @@ impl ScreenView for Trade {
             (Purpose::Preview, CommandReply::Reply(response)) => {
                 if let Some((_, params, money)) = self.previewing.take_if(|(asked, ..)| *asked == count) {
                     let answered_at = known.live().millis;
+                    self.focus_refused(&response);
                     self.preview = Some(Preview { count, params, response, answered_at, money });
                 } else if self.execution.is_some_and(|(_, of)| of == count) {
                     let words = response.explanation.clone().unwrap_or_default();

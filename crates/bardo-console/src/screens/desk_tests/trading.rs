@@ -69,7 +69,7 @@ fn a_swap_by_keyboard_alone_is_previewed_then_decided_as_an_action_of_the_agents
     let text = drawn(&trade, &world, AREA);
     assert!(text.contains("Swap 0.25 WETH for at least 848.283372 USDC") && text.contains("! slippage"), "{text}");
     // The quote's dollars and the offer's differ, and it says why.
-    assert!(text.contains("what goes out at its highest price"), "{text}");
+    assert!(text.contains("at the least favourable prices"), "{text}");
     // It counts down while it is looked at, and then looks as over as it is.
     assert!(text.contains("0:40 left") && text.contains("[ Decide… ]"), "{text}");
     world.now += 15_000;
@@ -420,4 +420,38 @@ fn a_changed_policy_makes_a_preview_and_a_quote_outdated() {
     assert!(!text.contains("Decide") && text.contains("The policy has changed: preview again."), "{text}");
     let quotes = calls(&requests);
     assert!(matches!(&quotes[..], [(_, tool, ..)] if tool == "uniswap_get_quote"), "{quotes:?}");
+}
+
+/// The rejected field is named by its label, and has the focus.
+#[test]
+fn a_field_that_a_tool_rejects_is_named_as_on_the_form_and_focused() {
+    let world = world();
+    let (mut trade, _) = swap_typed(&world);
+    let asked = calls(&typed(&mut trade, &world, "\n"));
+    let [(count, ..)] = asked[..] else { panic!("{asked:?}") };
+    let error = ToolError::new(ErrorCode::ValidationFailed, "parameter `token_out`: 'USDX' is not a token")
+        .detail("parameter", "token_out");
+    let failed = ToolResponse::failed(CallId::new(START_MILLIS), CallStatus::Error, error);
+    trade.receive_reply(count, CommandReply::Reply(Box::new(failed)), &world.known());
+    let words = drawn(&trade, &world, AREA);
+    assert!(words.contains("Correct the field \"token out\".") && !words.contains("bardo tools"), "{words}");
+    assert!(words.contains("▸ token out"), "{words}");
+}
+
+/// The chosen tool, its neighbours and its place among all, at a width that holds only some of them.
+#[test]
+fn the_line_of_tools_follows_the_chosen_one() {
+    let world = world();
+    let mut trade = Trade::default();
+    trade.shown(&world.known());
+    let area = Rect { width: 40, ..AREA };
+    let line = |trade: &Trade| drawn(trade, &world, area).lines().next().unwrap_or_default().to_owned();
+    for (at, chosen) in ["Swap", "Cancel auction", "Refund bridge order", "Quote"].iter().enumerate() {
+        let shown = line(&trade);
+        assert!(shown.contains(&format!("▸ {chosen} ")), "{shown}");
+        assert!(shown.trim_end().ends_with(&format!("{} of 4", at + 1)) && !shown.contains('…'), "{shown}");
+        trade.act(Action::NextPanel, &world.known(), area);
+    }
+    // All fit a wide line, which needs no place.
+    assert!(!drawn(&trade, &world, AREA).contains(" of 4"));
 }

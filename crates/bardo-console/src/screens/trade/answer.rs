@@ -6,6 +6,7 @@ use ratatui::widgets::Widget;
 use serde_json::Value;
 
 use super::super::ScreenContext;
+use super::super::form::parameter_label;
 use super::Trade;
 use super::choices::CHAIN_FIELDS;
 use crate::format::{amount as token_amount, dollars};
@@ -16,7 +17,7 @@ use crate::widgets::paint::{Row, rows, wrapped};
 use crate::widgets::words::{check_word, failure_words, finding_words, rule_word};
 use crate::widgets::{self, Card as CardWidget, CardKeys, Moment, QuoteCard};
 use bardo_base::display::{exceeded, reasons};
-use bardo_base::error::{FigureUnit, Violation};
+use bardo_base::error::{ErrorCode, FigureUnit, Violation};
 use bardo_base::fabric::{AskReason, CheckOutcome, EventKind, ResultCard, SafetyCheck, ToolEnd, ToolFailed};
 use bardo_base::format::{time_of_day, wait};
 use bardo_base::text::{SafeText, width};
@@ -169,10 +170,7 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     let has = |field: &str| bounds.get(field).and_then(Value::as_array).is_some_and(|flows| !flows.is_empty());
     if has("pays_at_most") && has("receives_at_least") {
         // The quote above values the same tokens by their feeds.
-        all.push(
-            Row::new("dollars         ", Role::TextDim)
-                .then("what goes out at its highest price, what comes in at its lowest", Role::TextDim),
-        );
+        all.push(Row::new("dollars         ", Role::TextDim).then("at the least favourable prices", Role::TextDim));
     }
     if let Some(gas) = text(permit, "gas_usd").and_then(|usd| usd.as_str().parse().ok()) {
         all.push(Row::new("gas at most     ", Role::TextDim).end(dollars(gas), Role::Text));
@@ -273,7 +271,12 @@ pub(super) fn answer_rows(response: &ToolResponse, answered_at: Option<u64>, now
         if let Some(checks) = error.details().get("checks") {
             all.extend(check_rows(Some(checks), !violations.is_empty()));
         }
-        all.push(Row::new(SafeText::clean(error.suggestion(), 300).as_str(), Role::TextDim));
+        let field = error.details().get("parameter").and_then(Value::as_str);
+        let suggestion = match field.filter(|_| error.code() == ErrorCode::ValidationFailed) {
+            Some(name) => format!("Correct the field \"{}\".", parameter_label(name)),
+            None => error.suggestion().to_owned(),
+        };
+        all.push(Row::new(SafeText::clean(&suggestion, 300).as_str(), Role::TextDim));
     }
     all.extend(offer_rows(response, now, held));
     if response.status == CallStatus::Simulated && held {
