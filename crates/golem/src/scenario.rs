@@ -175,7 +175,7 @@ pub struct OutcomeTexts {
     pub is: Vec<String>,
     /// Caption for viewers.
     pub caption: Option<String>,
-    /// What was done, in a sentence.
+    /// Finished activity, in a sentence.
     pub now: Option<String>,
     /// Next activity, in a sentence.
     pub next: Option<String>,

@@ -197,7 +197,13 @@ impl Portfolio {
         }
         let who = allowance.label.as_ref().map_or_else(|| allowance.spender.to_string(), ToString::to_string);
         let facts = vec![
-            Row::new(format!("{} may take {} of {}", who, scope(allowance), allowance.symbol), Role::Dialog),
+            Row::new(
+                match allowance.unlimited {
+                    true => format!("{who} may take any amount of {}", allowance.symbol),
+                    false => format!("{who} may take {} {}", scope(allowance), allowance.symbol),
+                },
+                Role::Dialog,
+            ),
             Row::new("token    ", Role::TextDim).then(allowance.token.to_string(), Role::Dialog),
             Row::new("spender  ", Role::TextDim).then(allowance.spender.to_string(), Role::Dialog),
             Row::new("on ", Role::TextDim)

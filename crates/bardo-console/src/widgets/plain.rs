@@ -55,7 +55,7 @@ impl PlainModel {
         }
     }
 
-    /// What the call does, in words, for the tools that send tokens or bring them back; `None` for others, and where
+    /// Words for a call that sends tokens or brings them back; `None` for other tools, and where
     /// the parameters lack something.
     fn subject(&self) -> Option<Subject> {
         let text = |name: &str| self.call.params.get(name).and_then(Value::as_str);
@@ -100,7 +100,7 @@ impl PlainModel {
     }
 }
 
-/// What a call does, in the words of its card.
+/// Words of a card about tokens that are sent or come back.
 struct Subject {
     /// Title of the card.
     title: String,
