@@ -397,9 +397,10 @@ fn console(config: Config, display: DisplayOptions, session: SessionOptions) -> 
     shown(bardo_console::run(&options, source), session_summary::print_summary)
 }
 
-/// Names of the scenarios that a session can play.
+/// Names of the scenarios that a session can play: those in real time.
 fn scenarios() -> Vec<SafeText> {
-    scenario::names().map(|name| SafeText::clean(name, 40)).collect()
+    let real_time = |name: &&str| scenario::find(name).is_ok_and(|scenario| scenario.tick.is_none());
+    scenario::names().filter(real_time).map(|name| SafeText::clean(name, 40)).collect()
 }
 
 /// Checks that the configured role exists and can be used.

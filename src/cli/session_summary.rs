@@ -30,8 +30,14 @@ fn text(told: &SessionSummary) -> String {
         let side = if short < 0 { "above" } else { "below" };
         match short.unsigned_abs() {
             0 => text.push_str("On average at the quote.\n"),
+            short if short < 100 => text.push_str(&format!("On average less than 0.01 % {side} the quote.\n")),
             short => {
-                text.push_str(&format!("On average {}.{:04} % {side} the quote.\n", short / 10_000, short % 10_000));
+                let hundredths = short.saturating_add(50) / 100;
+                text.push_str(&format!(
+                    "On average {}.{:02} % {side} the quote.\n",
+                    hundredths / 100,
+                    hundredths % 100
+                ));
             }
         }
     }
@@ -73,10 +79,10 @@ mod tests {
         let journal = Some(bardo_base::text::SafeText::clean("/data/run.jsonl", 60));
         let told = SessionSummary { trades: 3, average_short: Some(450), journal, ..SessionSummary::default() };
         let text = text(&told);
-        assert!(text.contains("3 trades, ") && text.contains("On average 0.0450 % below the quote."), "{text}");
+        assert!(text.contains("3 trades, ") && text.contains("On average 0.05 % below the quote."), "{text}");
         assert!(text.contains("bardo log trades /data/run.jsonl > trades.csv"), "{text}");
         let at_quote = super::text(&SessionSummary { average_short: Some(0), ..told.clone() });
-        assert!(at_quote.contains("On average at the quote.") && !at_quote.contains("0.0000"), "{at_quote}");
+        assert!(at_quote.contains("On average at the quote.") && !at_quote.contains("0.0"), "{at_quote}");
         let paper = super::text(&SessionSummary { paper: true, ..SessionSummary::default() });
         assert!(paper.starts_with("PAPER: no signed trades, "), "{paper}");
         let none = super::text(&SessionSummary { journal: told.journal, ..SessionSummary::default() });

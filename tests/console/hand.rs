@@ -243,7 +243,7 @@ fn first_come_is_first_served_whoever_asks() {
     pty.until_shown("‼ 2 WAIT FOR YOU");
     pty.type_keys("a");
     pty.until_shown("DECISION 1 of 2");
-    pty.until_shown("Asked because  loosens the policy");
+    pty.until_shown("Asked because  it loosens the policy");
     press(&mut pty, "n");
     pty.until("the other question", |screen| asks(screen, "DECISION 2 of 2"));
     press(&mut pty, "\x1b");

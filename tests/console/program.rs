@@ -135,7 +135,7 @@ fn it_boots_lives_is_resized_stopped_and_leaves_the_terminal_whole() {
     pty.resize(1, 1);
     pty.until("one cell", |screen| screen.contents() == "…" || screen.contents() == "P");
     pty.resize(80, 24);
-    pty.until_shown("0-9 Live");
+    pty.until_shown("0-9 screens");
     pty.resize(120, 44);
     pty.until_shown("Ada · a Golem");
     pty.signal("TSTP");

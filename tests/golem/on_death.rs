@@ -215,7 +215,7 @@ async fn on_death_sell_sells_all_holdings() {
     watched.until("no UNI is held", |log| log.holds_uni() == Some(false)).await;
     assert!(watched.log.questions.is_empty(), "a devnet's tokens are sold without a request");
     let words = watched.leave(home.path()).await;
-    assert!(words.starts_with("I end here: ") && words.contains("below its peak"), "{words}");
+    assert!(words.starts_with("I end here: ") && words.contains("below peak"), "{words}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

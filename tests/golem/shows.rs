@@ -70,8 +70,10 @@ fn the_first_tour_shows_every_card_and_a_decision() {
     }
     // The activity shows the scenario's current event, if that has a description.
     let beats = bardo::golem::scenario::find("first-tour").unwrap().steps;
-    let steps: Vec<Value> =
-        of_kind(&events, "golem:now").map(|event| event["step"].clone()).take(beats.len()).collect();
+    let mut steps: Vec<Value> =
+        of_kind(&events, "golem:now").map(|event| event["step"].clone()).filter(|step| !step.is_null()).collect();
+    // The step with the decision says several things: that it waits, that it goes on, and how it ended.
+    steps.dedup();
     assert_eq!(steps, (1..=beats.len()).map(|step| json!([step, beats.len()])).collect::<Vec<_>>());
 }
 
@@ -95,6 +97,86 @@ fn the_first_tours_texts_are_true_if_its_question_lapses() {
     for claim in ["It is decided", "I paid for UNI", "a little UNI", "you decided", "You said"] {
         assert!(!said.iter().any(|words| words.contains(claim)), "{claim}: {said:#?}");
     }
+}
+
+/// Events of a bundled scenario with these changes to its text.
+fn changed(show: &str, changes: &[(&str, &str)]) -> Vec<Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/scenarios");
+    let mut text = std::fs::read_to_string(folder.join(show).with_extension("toml")).unwrap();
+    for (from, to) in changes {
+        assert!(text.contains(from), "{show} has no {from}");
+        text = text.replacen(from, to, 1);
+    }
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("changed.toml");
+    std::fs::write(&file, text).unwrap();
+    events(file.to_str().unwrap(), &[])
+}
+
+/// Everything that the Golem and the show say, in order.
+fn said(events: &[Value]) -> Vec<&str> {
+    events.iter().filter_map(|event| event["text"].as_str().or(event["now"].as_str())).collect()
+}
+
+/// The first request of `price-moved` is answered in another way than the scenario's own operator answers it: the second
+/// request and its words do not come.
+#[test]
+fn a_sale_that_was_made_or_rejected_is_not_asked_for_again() {
+    let by = |operator: &'static str, ends: &'static str| {
+        let operated = ("name = \"price-moved\"", operator);
+        vec![operated, ("expect = [\"PERMIT_MISMATCH\"]", ends)]
+    };
+    let smaller = "[[cue]]\nat = 5\ndo = { answer = { say = \"smaller\", amount = \"0.1\" } }\n\n[[cue]]\nat = 15\n";
+    let approves = "name = \"price-moved\"\noperator = \"approve\"";
+    let refuses = "name = \"price-moved\"\noperator = \"refuse\"";
+    for (changes, last, sold) in [
+        (by(approves, "expect = [\"success\"]"), "Sold 0.36 WETH, as you approved.", 1),
+        (
+            vec![("expect = [\"PERMIT_MISMATCH\"]", "expect = [\"success\"]"), ("[[cue]]\nat = 15\n", smaller)],
+            "Sold 0.1 WETH, the smaller amount that you chose.",
+            1,
+        ),
+        (by(refuses, "expect = [\"rejected\"]"), "You rejected it, so I keep my WETH.", 0),
+    ] {
+        let events = changed("price-moved", &changes);
+        let said = said(&events);
+        assert_eq!(of_kind(&events, "approval:requested").count(), 1, "{said:#?}");
+        assert_eq!(of_kind(&events, "tool:verified").count(), sold, "{said:#?}");
+        let now: Vec<_> = of_kind(&events, "golem:now").map(|event| event["now"].as_str().unwrap()).collect();
+        assert_eq!(now.last(), Some(&last), "{said:#?}");
+        for claim in ["moved past the offer", "Asking again", "no longer matches", "The same request"] {
+            assert!(!said.iter().any(|words| words.contains(claim)), "{claim}: {said:#?}");
+        }
+        // Once it is answered, nothing says any more that it waits.
+        let waits = now.iter().rposition(|words| words.contains("waits for you")).unwrap();
+        assert!(waits < now.len() - 1, "{now:#?}");
+        if last.contains("smaller") {
+            assert_eq!(now[waits + 1], "You chose a smaller amount. Selling 0.1 WETH for USDC.");
+        }
+    }
+}
+
+/// The last caption of `poisoned-note` says what became of the transfer, and not before it is known.
+#[test]
+fn the_poisoned_note_ends_with_what_became_of_its_transfer() {
+    let answer = "do = { answer = { say = \"refuse_and_stop\", reason = \"it follows instructions from a note\" } }\n";
+    let lapsed = changed("poisoned-note", &[(answer, "")]);
+    let at = |events: &[Value], found: &dyn Fn(&Value) -> bool| events.iter().position(found);
+    let resolved = at(&lapsed, &|event| event["outcome"] == "lapsed").unwrap();
+    let nothing = at(&lapsed, &|event| event["text"].as_str().is_some_and(|text| text.contains("Nothing was signed")));
+    assert!(nothing.unwrap() > resolved, "{:#?}", said(&lapsed));
+    assert!(said(&lapsed).contains(&"Nobody answered in time: nothing was sent to the address in the note."));
+    let approved = changed(
+        "poisoned-note",
+        &[
+            ("name = \"poisoned-note\"", "name = \"poisoned-note\"\noperator = \"approve\""),
+            ("expect = [\"rejected\"]", "expect = [\"success\"]"),
+        ],
+    );
+    let said = said(&approved);
+    assert!(!said.iter().any(|words| words.contains("othing was s")), "{said:#?}");
+    assert!(said.iter().any(|words| words.starts_with("You approved the transfer, so it was signed.")), "{said:#?}");
+    assert!(said.contains(&"Sent 0.5 WETH to the address in the note, as you approved."), "{said:#?}");
 }
 
 #[test]
@@ -126,6 +208,9 @@ fn an_auction_is_filled_by_a_rival_and_another_expires() {
     });
     assert_eq!(ended.collect::<BTreeSet<_>>(), BTreeSet::from([(true, true), (false, false)]));
     assert_eq!(captions(&events), [0, 10, 30, 55, 56, 58, 74]);
+    // An auction's allowance costs gas, and the Golem says so.
+    assert!(says(&events, "golem:thought", "I paid gas once before it"));
+    assert!(!events.iter().any(|event| event.to_string().contains("cost nothing")));
     // The second costs no gas once its allowance exists: the native balance stays the same until the end.
     let offered = of_kind(&events, "order:update")
         .find(|event| event["status"] == "open" && event["at"].as_u64() > at_second(&events, 58));
@@ -195,7 +280,7 @@ fn the_crash_passes_from_thriving_to_terminal_for_stated_reasons() {
         .collect();
     let phases: Vec<&str> = walked.iter().map(|(phase, _)| phase.as_str()).collect();
     assert_eq!(phases, ["Cautious", "Defensive", "Survival", "Terminal"]);
-    assert!(walked.iter().all(|(_, why)| why.contains("below its peak")), "{walked:?}");
+    assert!(walked.iter().all(|(_, why)| why.contains("below peak")), "{walked:?}");
     // Half the size when cautious, exits only when defensive: too large, not an exit, and a sale that passes.
     let expected = [Some("SAFETY_SPENDING_LIMIT_EXCEEDED"), Some("SAFETY_PHASE_BLOCKED"), None];
     assert_eq!(ends(&events, "ada", "uniswap_execute_swap"), expected.map(|code| code.map(str::to_owned)));
@@ -216,7 +301,9 @@ fn the_crash_passes_from_thriving_to_terminal_for_stated_reasons() {
     assert!(!says(&events, "golem:thought", "could not be cancelled"), "nothing is open");
     assert!(says(&events, "sprite:changed", "dead"), "the body shows it");
     // Its keys are revoked, according to its last message and the audit log.
-    assert!(says(&events, "golem:thought", "My keys are revoked: I sign nothing more."));
+    let keys =
+        "My keys are revoked: I sign nothing more. The flatten is in force: its sales are the operator's, not mine.";
+    assert!(says(&events, "golem:thought", keys));
     let ledger = crate::long_life::ledger_in(home.path());
     let died: String =
         ledger.query_row("SELECT body FROM audit_entry WHERE kind = 'golem:died'", [], |row| row.get(0)).unwrap();

@@ -106,7 +106,7 @@ async fn each_transfer_needs_approval_unless_the_policy_sets_a_threshold() {
     let golem = harness.golem("ada", "trade-executor");
     let previewed = golem.call("preview_action", transfer("USDC", ATTACKER, "1")).await;
     let told = previewed.data.as_ref().unwrap_or_else(|| panic!("{previewed:#?}")).to_string();
-    assert!(told.contains("a new recipient") && told.contains("transfers value away"), "{told}");
+    assert!(told.contains("a new recipient") && told.contains("every transfer needs your approval"), "{told}");
     let refused = golem.call("commit_action", permit(&previewed)).await;
     assert_eq!(code(&refused), Some(ErrorCode::ApprovalRequired), "{refused:#?}");
     // A named recipient is not new, but still needs approval.

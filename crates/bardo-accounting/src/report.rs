@@ -384,8 +384,8 @@ impl Report {
         }
     }
 
-    /// Every token that has a result or is held, with the unrealised gain of all accounts' holdings; `None` if none has
-    /// one.
+    /// Every token that has a result or is held, with the unrealised gain of all accounts' holdings: zero if nothing is
+    /// held, and `None` if no holding has one.
     ///
     /// # Errors
     /// [`BookError`] if a figure is out of range.
@@ -397,11 +397,17 @@ impl Report {
                 all.entry((leg.asset.chain_id, leg.asset.token)).or_default();
             }
         }
-        for holding in &self.holdings {
-            let known = all.entry((holding.asset.chain_id, holding.asset.token)).or_default();
+        let mut held: BTreeSet<(u64, Token)> = BTreeSet::new();
+        for holding in self.holdings.iter().filter(|holding| !holding.amount.is_zero()) {
+            let key = (holding.asset.chain_id, holding.asset.token);
+            held.insert(key);
+            let known = all.entry(key).or_default();
             if let Some(more) = holding.unrealised {
                 *known = Some(known.unwrap_or(SignedUsd::ZERO).checked_add(more)?);
             }
+        }
+        for (_, unrealised) in all.iter_mut().filter(|(key, _)| !held.contains(key)) {
+            *unrealised = Some(SignedUsd::ZERO);
         }
         Ok(all)
     }

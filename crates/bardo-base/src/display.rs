@@ -5,7 +5,7 @@ pub mod figures;
 
 use crate::error::{ErrorCode, FigureUnit, Violation};
 use crate::fabric::{AskReason, Finding, PolicyChange, SafetyCheck, ToolFailed, health_factor};
-use crate::format::{dollars, dollars_above, dollars_left, grouped, gwei, nearest_cent, wait};
+use crate::format::{dollars, dollars_above, dollars_left, grouped, gwei, nearest_cent, short_hash, wait};
 use crate::model::{ActionClass, Check, Phase, Rule, RuleName};
 use crate::text::width;
 use crate::units::{Rounding, Usd};
@@ -370,6 +370,19 @@ pub fn reason(why: &AskReason) -> String {
     let Some((limit, field)) = limit_of(why) else {
         return match why {
             AskReason::HotLane => "above your limit without second opinion".to_owned(),
+            AskReason::Replaces { transaction, tool, owner, .. } => {
+                let what = tool.as_ref().map(|tool| format!("{} ", tool_word(tool.as_str()))).unwrap_or_default();
+                let who = match owner {
+                    Some(owner) if owner.is_operator() => "your ".to_owned(),
+                    Some(owner) => format!("{owner}'s "),
+                    None => String::new(),
+                };
+                format!(
+                    "it replaces {who}waiting {what}transaction {}; if that one is included first, this one never happens \
+                     and costs nothing",
+                    short_hash(*transaction)
+                )
+            }
             other => other.describe().to_string(),
         };
     };

@@ -273,7 +273,7 @@ impl Console {
             .open(name)
             .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()));
         match written {
-            Ok(()) => self.state.show_notice(&format!("written to {name}")),
+            Ok(()) => self.state.show_notice(&written_words(name, std::env::current_dir().ok())),
             Err(error) => self.state.show_notice(&format!("cannot write {name}: {error}")),
         }
     }
@@ -318,4 +318,9 @@ async fn sleep_until(at: Option<Instant>) {
 pub(super) fn now_millis() -> u64 {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH);
     elapsed.map_or(0, |elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Notice about a file that was written to the folder, which is named where it is known.
+fn written_words(name: &str, folder: Option<std::path::PathBuf>) -> String {
+    folder.map_or_else(|| format!("written to {name}"), |folder| format!("written to {}", folder.join(name).display()))
 }

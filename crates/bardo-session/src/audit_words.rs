@@ -75,8 +75,11 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
             format!("order signed by {}: {}", text("by").replace('_', " "), text("expected_outcome"))
         }
         AuditKind::OrderEnded => order_ended(&text),
-        AuditKind::HaltRaised => format!("stop ladder at {} by {}{}", text("level"), text("by"), value_of("reason")),
-        AuditKind::HaltLowered => format!("stop ladder lowered to {} by {}", none_or(&text("level")), text("by")),
+        AuditKind::HaltRaised => format!("{} raised the stop to {}{}", text("by"), text("level"), value_of("reason")),
+        AuditKind::HaltLowered => match text("level").as_str() {
+            "" | "none" => format!("{} lifted the stop", text("by")),
+            level => format!("{} lowered the stop to {level}", text("by")),
+        },
         AuditKind::KeysGranted => {
             format!("session key {} was granted by its owner {}", text("session_key"), text("owner"))
         }
@@ -228,10 +231,6 @@ fn short_words(sentence: &str) -> String {
         format!("{}{}", short(hash), word.get(hash.len()..).unwrap_or(""))
     });
     short.collect::<Vec<_>>().join(" ")
-}
-
-fn none_or(level: &str) -> &str {
-    if level.is_empty() { "no stop" } else { level }
 }
 
 fn plain(value: &Value) -> String {

@@ -196,7 +196,7 @@ pub(super) fn measures(sight: TradeVisibility, size: Option<&MevMeasure>) -> Vec
     let told = [
         MevMeasure::of(MeasureSubject::Slippage, floor),
         MevMeasure::of(MeasureSubject::Visibility, seen),
-        MevMeasure::of(MeasureSubject::Deadline, "it cannot be settled later"),
+        MevMeasure::of(MeasureSubject::Deadline, "nobody can settle it after its deadline"),
     ];
     told.into_iter().chain(size.cloned()).collect()
 }
@@ -262,7 +262,7 @@ mod tests {
         );
         assert_eq!(
             serde_json::to_value(&told[2]).unwrap(),
-            serde_json::json!({ "about": "deadline", "words": "it cannot be settled later" })
+            serde_json::json!({ "about": "deadline", "words": "nobody can settle it after its deadline" })
         );
     }
 

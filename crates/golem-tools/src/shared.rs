@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::engine::{CallContext, ConnectedChain};
 use bardo_abi::erc20::Erc20;
+use bardo_base::contracts::KnownContract;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::format::grouped;
 use bardo_base::model::Check;
@@ -134,6 +135,12 @@ pub(super) fn invalid(parameter: &str, what: &dyn std::fmt::Display) -> ToolErro
         .detail("parameter", parameter)
 }
 
+/// Display name of a contract that an address book or a label names: its own name for a known contract, else the label.
+pub(super) fn contract_name(label: &str) -> String {
+    let known = serde_json::from_value::<KnownContract>(serde_json::Value::from(label));
+    known.map_or_else(|_| label.to_owned(), |contract| contract.name().to_owned())
+}
+
 /// Returns the contract of a token to pools and feeds: its own, or the wrapped token's for the native token.
 ///
 /// # Errors
@@ -198,4 +205,16 @@ pub(super) async fn head_time(chain: &ConnectedChain) -> Result<u64, ToolError> 
     head.map(|block| block.header.timestamp).ok_or_else(|| {
         ToolError::new(ErrorCode::ChainInconsistent, format_args!("{} has no latest block", chain.network()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::contract_name;
+
+    #[test]
+    fn a_contract_has_its_own_name_and_a_label_stays() {
+        assert_eq!(contract_name("universalRouterV2_1_0"), "Universal Router 2.1.0");
+        assert_eq!(contract_name("permit2"), "Permit2");
+        assert_eq!(contract_name("my vault"), "my vault");
+    }
 }

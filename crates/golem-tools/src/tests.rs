@@ -314,6 +314,7 @@ async fn the_safety_status_has_the_used_and_remaining_part_of_every_limit() {
         let caps = LedgerCaps { trades_per_hour: 100, cooldown: 0, ..bridging };
         let request = ReservationRequest {
             spend: dollars(1),
+            gas: MicroUsd::ZERO,
             tokens: Default::default(),
             trade: true,
             only_revokes: false,

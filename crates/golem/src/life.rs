@@ -20,7 +20,7 @@ use super::agent_api::AgentSession;
 use super::brain::{AgentSignals, Brain, BrainEnd, TextBudget, operator};
 use super::memory::Memory;
 use super::phase::{PhaseMachine, PhaseRules};
-use super::scenario::Scenario;
+use super::scenario::{PlayedStep, Scenario};
 use super::sprite::{Sprite, SpriteEvent};
 use super::vitals::{LifeTerms, VitalsMeter};
 use bardo_base::clock::{Clock, ClockParticipation};
@@ -90,6 +90,8 @@ pub struct ScenarioProgress {
     pub steps: usize,
     /// Number of steps skipped because their condition did not hold.
     pub skipped: usize,
+    /// Outcomes of the named steps whose call has ended.
+    pub outcomes: BTreeMap<String, PlayedStep>,
     /// Deviations from the expectations, one sentence each.
     pub missed: Vec<String>,
     /// Phases entered, in order.
@@ -220,7 +222,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
                 played.done = true;
             });
         }
-        let (next, answers, outcomes) = (None, BTreeMap::new(), BTreeMap::new());
+        let (next, answers) = (None, BTreeMap::new());
         let all = agent.clone();
         let planner = Planner {
             agent,
@@ -232,7 +234,6 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
             next,
             played,
             answers,
-            outcomes,
             clock,
             thought,
             _attendance: attendance,

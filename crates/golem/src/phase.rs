@@ -177,7 +177,7 @@ impl PhaseMeasure {
     pub fn words(self, reading: &PhaseReading) -> String {
         match self {
             Self::Drawdown => match reading.drawdown_bps {
-                Some(points) => format!("{}.{:02} % below its peak", points / 100, points % 100),
+                Some(points) => format!("{}.{:02} % below peak", points / 100, points % 100),
                 None => "its holdings cannot be valued".to_owned(),
             },
             Self::Runway => match reading.runway {

@@ -17,14 +17,23 @@
 //! want = { chain = "ethereum" }  # required fields of the result
 //! says = "WETH"              # text that the answer must contain
 //!
+//! waits = "This waits for you."  # replaces `now` while its decision is open
+//! approved = "It goes on."   # caption once the operator has approved it
+//!
+//! [[beat.ended]]             # texts after the end of the call; the first that fits is shown
+//! is = ["smaller"]           # outcomes: statuses, error codes, smaller (than the amount), transaction (was signed)
+//! now = "Sold $amount WETH." # the amount of the call, or the smaller one that the operator chose
+//!
 //! [[beat]]
 //! at = 20
 //! # Condition of the step; all parts must hold when its time comes. A skipped step is counted separately and expects
-//! # nothing. `after` names an earlier step that was played, and `status` its outcome: a status or an error code.
+//! # nothing. `after` names an earlier step that was played, and `status` its outcome or outcomes, in the words of `is`.
 //! when = { phase = "Thriving", after = "sale", status = "success" }
 //!
 //! [[cue]]                    # external event, on the same time scale
 //! at = 15
+//! when = { before = "sale" } # condition at that time, also: this step's call has not ended
+//! waits_for = "sale"         # not before this step's call has ended
 //! do = { market = { asset = "ETH", bps = -300, blocks = 5 } }
 //!
 //! [[later]]                  # repeated once all steps are played
@@ -42,7 +51,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use condition::{PlayedStep, StepCondition};
+pub use condition::{PlayedStep, StepCondition, StepEvents};
 pub use event::{EventEffect, ScenarioEvent, ScriptedReply};
 pub use flaw::ScenarioFlaw;
 
@@ -150,6 +159,51 @@ pub struct ScenarioStep {
     pub want: BTreeMap<String, Value>,
     /// Text that the answer must contain.
     pub says: Option<String>,
+    /// Current activity while a decision about the call is open; `None` for [`Self::now`].
+    pub waits: Option<String>,
+    /// Caption once the operator has approved the call, or a smaller amount; the call goes on then.
+    pub approved: Option<String>,
+    /// Texts after the end of the call. The first one whose outcome fits is shown.
+    #[serde(default)]
+    pub ended: Vec<OutcomeTexts>,
+}
+
+/// Texts that are true only after a certain outcome of a step.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutcomeTexts {
+    /// Outcomes in the words of [`PlayedStep::is`]; empty for any.
+    #[serde(default, deserialize_with = "condition::one_or_many")]
+    pub is: Vec<String>,
+    /// Caption for viewers.
+    pub caption: Option<String>,
+    /// Finished activity, in a sentence.
+    pub now: Option<String>,
+    /// Next activity, in a sentence.
+    pub next: Option<String>,
+    /// Thought to show.
+    pub think: Option<String>,
+}
+
+impl OutcomeTexts {
+    fn texts(&self) -> impl Iterator<Item = &String> {
+        [&self.caption, &self.now, &self.next, &self.think].into_iter().flatten()
+    }
+
+    fn check(&self) -> Result<(), ScenarioFlaw> {
+        if self.texts().next().is_none() {
+            return Err(ScenarioFlaw::EmptyOutcome);
+        }
+        self.is.iter().try_for_each(|one| condition::check_outcome(one))
+    }
+}
+
+/// Place of a step's amount in its texts.
+const AMOUNT: &str = "$amount";
+
+/// Returns a text of a step with the amount of its call in the place of `$amount`.
+pub fn with_amount(text: &str, amount: Option<&str>) -> String {
+    amount.map_or_else(|| text.to_owned(), |amount| text.replace(AMOUNT, amount))
 }
 
 /// Error in finding or parsing a scenario.
@@ -248,7 +302,7 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
             return Err(wrong(at, ScenarioFlaw::Order { at: cue.at, last }));
         }
         last = cue.at;
-        cue.check().map_err(|what| wrong(at, what))?;
+        cue.check(&named).map_err(|what| wrong(at, what))?;
     }
     for (number, beat) in (1..).zip(&scenario.later) {
         let at = format!(", later {number}");
@@ -266,12 +320,19 @@ fn check(beat: &ScenarioStep, named: &[&str]) -> Result<(), ScenarioFlaw> {
     if let Some(when) = &beat.when {
         when.check(named)?;
     }
+    let own = [&beat.caption, &beat.now, &beat.next, &beat.think, &beat.waits, &beat.approved].into_iter().flatten();
+    let mut texts = own.chain(beat.ended.iter().flat_map(OutcomeTexts::texts));
+    if beat.amount().is_none() && texts.any(|text| text.contains(AMOUNT)) {
+        return Err(ScenarioFlaw::NoAmount);
+    }
     let Some(does) = &beat.does else {
-        return match beat.expect.is_empty() && beat.want.is_empty() && beat.says.is_none() {
+        let idle = beat.expect.is_empty() && beat.want.is_empty() && beat.says.is_none();
+        return match idle && beat.waits.is_none() && beat.approved.is_none() && beat.ended.is_empty() {
             true => Ok(()),
             false => Err(ScenarioFlaw::IdleExpectation),
         };
     };
+    beat.ended.iter().try_for_each(OutcomeTexts::check)?;
     let known = || AGENT_TOOLS.iter().map(|tool| tool.name).chain([ACT]);
     if known().any(|one| one == does) {
         return Ok(());
@@ -296,6 +357,9 @@ impl Scenario {
             expect: Vec::new(),
             want: BTreeMap::new(),
             says: None,
+            waits: None,
+            approved: None,
+            ended: Vec::new(),
         };
         let (name, about) = ("quiet".to_owned(), "Nothing happens.".to_owned());
         let (steps, operator) = (vec![words], ScriptedOperator::Wait);
@@ -322,6 +386,16 @@ impl Scenario {
 }
 
 impl ScenarioStep {
+    /// Amount of the action, as written in its parameters; `None` for a call without one.
+    pub fn amount(&self) -> Option<&str> {
+        self.params.get("params")?.get("amount")?.as_str()
+    }
+
+    /// Returns the texts for an outcome, if any fit.
+    pub fn texts_after(&self, outcome: &PlayedStep) -> Option<&OutcomeTexts> {
+        self.ended.iter().find(|texts| outcome.is_one_of(&texts.is))
+    }
+
     /// Returns the parameters with `"$name.field"` replaced by results of earlier steps. An unknown reference stays as
     /// written, so that the tool rejects it.
     pub fn params_with(&self, answers: &BTreeMap<String, Value>) -> Value {
@@ -410,6 +484,14 @@ mod tests {
             (beat("at = 1\nexpect = [\"success\"]"), "beat 1: it expects a result but has no `do`"),
             (beat("at = 5\n[[beat]]\nat = 4"), "beat 2: at 4 s it is earlier than"),
             (beat("at = 5\n[[later]]\nat = 0"), "later 1: a repeated step needs"),
+            (beat("at = 1\nwaits = \"for you\""), "beat 1: it expects a result but has no `do`"),
+            (beat("at = 1\nnow = \"$amount\""), "beat 1: a text says $amount, but"),
+            (beat("at = 1\ndo = \"act\"\n[[beat.ended]]"), "beat 1: an `ended` needs a caption"),
+            (beat("at = 1\ndo = \"act\"\n[[beat.ended]]\nis = \"fine\"\nnow = \"x\""), "`fine` is neither a status"),
+            (
+                beat("at = 1\n[[cue]]\nat = 1\ncaption = \"x\"\nwaits_for = \"sale\""),
+                "cue 1: no earlier beat with a `do`",
+            ),
         ] {
             let said = parse("x.toml", &text).unwrap_err().to_string();
             assert!(said.contains(wanted), "{said}");

@@ -337,6 +337,25 @@ fn a_refund_of_a_bridge_order_is_no_trade() {
 
 /// Two chains have two prices, so the arrival may be worth more than the departure: then the fee is a gain, so that
 /// net and unrealised remain the change of worth.
+/// A token that was sold whole has no unrealised gain: nothing of it can gain or lose any more.
+#[test]
+fn what_is_not_held_any_more_has_gained_nothing() {
+    let (_, prices) = history();
+    let none = U256::ZERO;
+    let one = units("1", 18);
+    let opening = entry(1, MIDNIGHT, Origin::Opening, None, &[(None, one, none)]);
+    let sale = entry(
+        1,
+        MIDNIGHT + 60,
+        Origin::Transaction,
+        by(1, "ada", "uniswap_execute_swap"),
+        &[(None, none, one), (USDC, units("2000", 6), none)],
+    );
+    let report = build(vec![opening, sale], &prices, tokens(), Period::default(), Shortage::UnknownCost).unwrap();
+    let all = report.tokens_with_results().unwrap();
+    assert_eq!(all.get(&(1, None)), Some(&Some(SignedUsd::ZERO)));
+}
+
 #[test]
 fn a_bridge_fee_may_be_a_gain() {
     let (mut entries, mut prices) = history();

@@ -178,8 +178,8 @@ impl fmt::Display for AskReason {
             }
             Self::ByHand => f.write_str("every manual action is confirmed before signing"),
             Self::Elsewhere => f.write_str("requested by another process on this ledger"),
-            Self::Loosens => f.write_str("permits more than now"),
-            Self::LoosensPolicy => f.write_str("loosens the policy"),
+            Self::Loosens => f.write_str("it permits more than is permitted now"),
+            Self::LoosensPolicy => f.write_str("it loosens the policy"),
             Self::GolemDied => f.write_str("the Golem has died, and nobody trades its holdings"),
             Self::LeavesPositions => f.write_str("the stop in force asks to close positions"),
             Self::SellsUnderHalt => f.write_str("after an emergency halt, nothing is sold without your approval"),

@@ -277,7 +277,7 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoStop => f.write_str("no stop is in force"),
-            Self::PassesStop { level } => write!(f, "{level} is in force; this passes it"),
+            Self::PassesStop { level } => write!(f, "allowed although {level} is in force"),
             Self::Stopped { level, .. } => write!(f, "{level} is in force"),
             Self::NoOrders { level, .. } => write!(f, "{level} is in force, and agents sign no orders under a stop"),
             Self::PhaseAllows { phase, class } => write!(f, "{phase} allows {class}"),
@@ -521,7 +521,7 @@ mod tests {
     /// current version if it differs.
     const PASSED: [(Check, &str, Option<&str>); 15] = [
         (Check::Halt, "no stop is in force", None),
-        (Check::Halt, "flatten is in force; this passes it", None),
+        (Check::Halt, "flatten is in force; this passes it", Some("allowed although flatten is in force")),
         (Check::PhaseGate, "Thriving allows decrease-position", None),
         (
             Check::PhaseGate,

@@ -24,8 +24,8 @@ pub use event::{
     IntentStatus, IntentUpdate, LeastOut, LendingLiquidated, LendingVitals, LimitUsage, LimitsChanged, MemoryHits,
     OrderFill, OrderStatus, OrderUpdate, PermitIssued, PermitRefused, PermitUsed, PhaseChanged, PolicyChange,
     PolicyChanged, PolicyState, ResultCard, SessionOpened, SimulatedChange, SpendState, SpriteChanged, SpriteState,
-    StopLossState, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified, TxPlace, TxPurpose, TxState, TxUpdate,
-    Vitals,
+    StopLossState, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified, TxPlace, TxPurpose, TxState,
+    TxUpdate, Vitals,
 };
 pub use finding::{Finding, LiquidationMove, SafetyCheck, health_factor};
 pub use journal::{JournalError, read as read_journal};

@@ -13,11 +13,12 @@ use rows::{AuditRow, RowEnds, decision_row, grant_row, offer_row, offers, questi
 
 use super::filter::Filter;
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
-use crate::format::{counted, short_hash};
+use crate::format::{counted, dollars, short_hash};
 use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line, styled_width};
-use crate::state::call_details::word;
+use crate::state::call_details::grant_words;
 use crate::state::feed::CallSeen;
+use crate::state::line::chain_words;
 use crate::theme::{Role, Theme};
 use crate::widgets::paint::{self, Row, cut, wrapped};
 use bardo_base::id::CallId;
@@ -100,6 +101,10 @@ impl Default for Audit {
             zoomed: false,
         }
     }
+}
+
+fn notice(words: &str) -> Vec<ScreenRequest> {
+    vec![ScreenRequest::Notice(SafeText::clean(words, 100))]
 }
 
 fn ask(count: u32, query: SessionQuery) -> ScreenRequest {
@@ -249,7 +254,9 @@ impl Widget for ListPanel<'_> {
         let inner = screen.inside(panel, area);
         let border = if focus { Role::BorderFocus } else { Role::Border };
         // The title counts the rows, so that rows without room are not hidden silently.
-        let mut title = vec![(head.title.to_owned(), Role::Title)];
+        // The mark shows the focus without relying on colour.
+        let mark = if focus { "▸ " } else { "" };
+        let mut title = vec![(format!("{mark}{}", head.title), Role::Title)];
         if panel != AuditPanel::Trail && count > 0 {
             title.push((format!(" {count}"), Role::TextDim));
         }
@@ -380,7 +387,7 @@ impl ScreenView for Audit {
         let mut right = self.filter.label();
         right.push((keys, Role::TextDim));
         let empty = match self.entries.is_empty() {
-            true if known.replayed() => "Not in this recording: `bardo log` reads the audit log of its ledger.",
+            true if known.replayed() => "Not in this recording; see `bardo log`.",
             true => "No entries yet.",
             false => "No entry contains these words.",
         };
@@ -437,18 +444,28 @@ impl ScreenView for Audit {
                 return Some(vec![ScreenRequest::Notice(SafeText::clean("this console is read-only", 60))]);
             }
             Action::CancelSelected if self.panel == AuditPanel::Grants => {
-                let grant = known.snapshot?.grants.get(self.selected(AuditPanel::Grants))?;
-                let title = format!("Revoke the standing approval for {}?", word(grant.tool.as_str()));
+                let grant = known.snapshot.and_then(|known| known.grants.get(self.selected(AuditPanel::Grants)));
+                let Some(grant) = grant else { return Some(notice("there is no standing approval to revoke")) };
+                let chain = chain_words(grant.chain_id, &known.feed.chains);
+                let of = grant.granted.map(|granted| format!(" of {}", dollars(granted))).unwrap_or_default();
+                let title = format!(
+                    "{} on {chain}: {}{of} left. Later ones ask you again.",
+                    grant_words(grant),
+                    dollars(grant.left)
+                );
                 return Some(vec![ScreenRequest::Confirm {
                     title: SafeText::clean(&title, 200),
                     command: Box::new(SessionCommand::RevokeGrant { number: grant.number }),
                 }]);
             }
+            Action::CancelSelected => {
+                return Some(notice("x revokes a standing approval: Tab moves to that panel"));
+            }
             Action::Export => {
                 let entries: Vec<&AuditEntry> = self.fitting().into_iter().map(|row| &row.entry).collect();
                 let text = serde_json::to_string_pretty(&json!({ "entries": entries })).unwrap_or_default();
                 return Some(vec![ScreenRequest::Write {
-                    name: format!("bardo-trail-{}.json", known.now_millis),
+                    name: format!("bardo-audit-{}.json", known.now_millis),
                     text,
                 }]);
             }

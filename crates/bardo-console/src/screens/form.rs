@@ -10,6 +10,7 @@ use crate::keymap::Key;
 use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::screens::list;
 use crate::theme::{Role, Theme};
+use crate::widgets;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use crate::widgets::text_field::TextField;
 use crate::widgets::text_input::{CURSOR, TextInput};
@@ -58,6 +59,7 @@ pub fn parameter_label(name: &str) -> String {
         // The tools name a chain by its name too, whatever the parameter is called.
         "chain_id" => "chain".to_owned(),
         "prefer_uniswapx" => "prefer auction".to_owned(),
+        "intent_id" => "bridge order".to_owned(),
         "slippage_bps" => "slippage, bps".to_owned(),
         "deadline" | "expires_in" => format!("{}, s", name.replace('_', " ")),
         "decay_start_time" => "price falls from, s".to_owned(),
@@ -74,6 +76,30 @@ pub fn parameter_error(error: &ToolError) -> Option<(String, String)> {
     let start = format!("parameter `{name}`: ");
     let message = error.message().strip_prefix(&start).unwrap_or(error.message());
     Some((format!("{label}: {message}"), format!("Correct the field “{label}”.")))
+}
+
+/// Description of a parameter in the words of the screen: names of tools and of parameters as the form shows them.
+fn help_words(description: &str) -> String {
+    let is_part = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let mut words = String::new();
+    let mut rest = description;
+    while !rest.is_empty() {
+        let end = rest.find(|character| !is_part(character)).unwrap_or(rest.len());
+        let (name, after) = rest.split_at(end);
+        match name {
+            tool if tool.starts_with("uniswap") && tool.contains('_') => {
+                words.push_str(&widgets::plain::tool_word(tool));
+            }
+            parameter if parameter.contains('_') => words.push_str(&parameter_label(parameter)),
+            "intent" => words.push_str("bridge order"),
+            other => words.push_str(other),
+        }
+        let gap = after.find(is_part).unwrap_or(after.len());
+        let (between, next) = after.split_at(gap);
+        words.push_str(between);
+        rest = next;
+    }
+    words.replace("an bridge order", "a bridge order")
 }
 
 /// Invalid field of a form.
@@ -137,7 +163,7 @@ impl ToolForm {
         let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
         let field = |(name, property): (&String, &Value)| ParameterField {
             name: name.clone(),
-            help: SafeText::clean(property.get("description").and_then(Value::as_str).unwrap_or(""), 400),
+            help: SafeText::clean(&help_words(property.get("description").and_then(Value::as_str).unwrap_or("")), 400),
             kind: kind_of(property),
             required: required.contains(&name.as_str()),
             default: property.get("default").cloned().unwrap_or(Value::Null),
@@ -423,6 +449,28 @@ pub(super) mod tests {
         let params = form.params().unwrap();
         assert_eq!((params["exact"].clone(), params["slippage_bps"].clone()), (json!(true), json!(30)));
         assert!(params.get("spender").is_none());
+    }
+
+    #[test]
+    fn help_has_the_names_that_the_form_shows() {
+        for (description, shown) in [
+            (
+                "Amount of token_in in whole tokens, such as \"1.5\".",
+                "Amount of token in in whole tokens, such as \"1.5\".",
+            ),
+            (
+                "Id of the intent, as returned by uniswap_submit_cross_chain_intent.",
+                "Id of the bridge order, as returned by Bridge.",
+            ),
+            (
+                "Hash of the order, as returned by uniswap_submit_uniswapx_order; or the id of an intent.",
+                "Hash of the order, as returned by Auction; or the id of a bridge order.",
+            ),
+            ("“max” is all, until 1.5 × 2…", "“max” is all, until 1.5 × 2…"),
+            ("", ""),
+        ] {
+            assert_eq!(help_words(description), shown);
+        }
     }
 
     #[test]

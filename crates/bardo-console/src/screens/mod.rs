@@ -307,6 +307,11 @@ pub trait ScreenView: Debug + Send {
         self.filter().is_some_and(Filter::typing)
     }
 
+    /// Word for what [`Action::Open`] does now, for the hint bar; `None` if it does nothing.
+    fn open_hint(&self, _known: &ScreenContext<'_>) -> Option<&'static str> {
+        Some("open")
+    }
+
     /// Returns true while a dialog of the screen is open, which takes every key without being a text field.
     fn asks(&self) -> bool {
         false

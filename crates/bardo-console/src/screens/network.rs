@@ -294,7 +294,11 @@ impl NetworkScreen {
                     .collect();
                 let average = block_interval(chain, identity.interval_millis, &times);
                 let full = share(block.gas_used, block.gas_limit);
-                let text = format!("block {full} full  fee {}", gwei(block.base_fee_wei));
+                // A recording holds no base fee.
+                let text = match known.replayed() {
+                    true => format!("block {full} full"),
+                    false => format!("block {full} full  fee {}", gwei(block.base_fee_wei)),
+                };
                 let left = Row::new("  every ", Role::TextDim)
                     .then(average.map_or("–".to_owned(), |seconds| format!("{seconds} s ")), Role::Text);
                 // The bars use the space between the two texts. If there is too little, they share a line with the left

@@ -491,6 +491,14 @@ impl ScreenView for Orders {
         self.ask.is_some()
     }
 
+    fn open_hint(&self, known: &ScreenContext<'_>) -> Option<&'static str> {
+        match (self.zoomed, self.entries(known).is_empty()) {
+            (true, _) => Some("all orders"),
+            (false, true) => None,
+            (false, false) => Some("open"),
+        }
+    }
+
     fn accepts_text(&self) -> bool {
         self.filter.typing() || self.ask.is_some()
     }

@@ -17,7 +17,7 @@ use super::screen_dialog::{DialogOption, DialogOutcome, ScreenDialog, ScreenDial
 use super::{ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
 use crate::format::{amount, dollars, fee, grouped, short_address, whole_percents};
 use crate::keymap::{Action, Key};
-use crate::painter::{Painter, StyledText, line};
+use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::state::trades;
 use crate::theme::{Role, Theme};
 use crate::widgets::Moment;
@@ -214,7 +214,13 @@ impl Portfolio {
         }
         let who = allowance.label.as_ref().map_or_else(|| allowance.spender.to_string(), ToString::to_string);
         let facts = vec![
-            Row::new(format!("{} may take {} of {}", who, scope(allowance), allowance.symbol), Role::Dialog),
+            Row::new(
+                match allowance.unlimited {
+                    true => format!("{who} may take any amount of {}", allowance.symbol),
+                    false => format!("{who} may take {} {}", scope(allowance), allowance.symbol),
+                },
+                Role::Dialog,
+            ),
             Row::new("token    ", Role::TextDim).then(allowance.token.to_string(), Role::Dialog),
             Row::new("spender  ", Role::TextDim).then(allowance.spender.to_string(), Role::Dialog),
             Row::new("on ", Role::TextDim)
@@ -476,17 +482,19 @@ impl Widget for AllowancesPanel<'_> {
         for (at, (index, allowance)) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
             let here = focused && index == selected;
             let over = allowance.expires_at.is_some_and(|ends| ends <= known.now_millis / 1000);
-            let (mark, word, role) = match (over, allowance.unlimited) {
-                (true, _) => ("○", "Expired", Role::TextDim),
-                (_, true) => ("!", "UNLIMITED", Role::StateCare),
-                _ => ("✓", "Approved", Role::StateGood),
+            let idle = allowance.promised.is_some_and(|promised| promised.is_zero());
+            let (mark, word, role) = match (over, allowance.unlimited, idle) {
+                (true, ..) => ("○", "Expired", Role::TextDim),
+                (_, true, _) => ("!", "UNLIMITED", Role::StateCare),
+                (.., true) => ("!", "Unneeded", Role::StateCare),
+                (.., false) => ("✓", "Approved", Role::StateGood),
             };
             let named = || known.snapshot.and_then(|snapshot| snapshot.name_of(allowance.spender));
             let who = allowance.label.as_ref().or_else(named);
             let who = who.map_or_else(|| short_address(allowance.spender), ToString::to_string);
             let way = if allowance.through_permit2 { " in Permit2" } else { "" };
             let until = allowance.expires_at.map_or(String::new(), |ends| format!("  {}", left(ends, moment(known))));
-            let pieces = vec![
+            let mut pieces = vec![
                 (if here { "▸ " } else { "  " }.to_owned(), Role::BorderFocus),
                 (format!("{mark} {} ", column(word, 9)), role),
                 (
@@ -494,10 +502,14 @@ impl Widget for AllowancesPanel<'_> {
                     if here { Role::Selection } else { Role::Text },
                 ),
                 (format!("{way}{until}"), Role::TextDim),
-                for_orders(allowance),
             ];
             let right: Vec<StyledText> = vec![(allowance.chain.to_string(), Role::TextDim)];
             let room = usize::from(inner.width).saturating_sub(allowance.chain.width() + 1);
+            // The first word says the same, so that a note without room is left out whole.
+            let note = for_orders(allowance);
+            if styled_width(&pieces) + width(&note.0) <= room {
+                pieces.push(note);
+            }
             painter.row(line(inner, at), &cut(&pieces, room), &right);
         }
     }

@@ -19,7 +19,7 @@ use quote::is_positive_amount;
 use super::form::{FormFields, ToolForm, parameter_label};
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, copied, copy_explorer_link, ticket};
 use crate::keymap::{Action, Key};
-use crate::painter::{Painter, StyledText, line};
+use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::state::feed::CallSeen;
 use crate::state::model::MoneyKind;
 use crate::theme::{Role, Theme};
@@ -392,10 +392,9 @@ impl ScreenView for Trade {
             let mark = if at == self.chosen { "▸" } else { " " };
             pieces.push((format!("{mark}{word}"), role));
         }
-        if shown < self.tools.len() {
-            pieces.push((format!(" + {} more", self.tools.len() - shown), Role::TextDim));
-        }
-        painter.pieces(list, &cut(&pieces, usize::from(list.width)));
+        let place = if shown < self.tools.len() { vec![(self.place_words(), Role::TextDim)] } else { Vec::new() };
+        let room = usize::from(list.width).saturating_sub(styled_width(&place));
+        painter.row(list, &cut(&pieces, room), &place);
         if form_area.height >= 2 && form_area.width >= 4 {
             painter.render(FormPanel { theme: painter.theme, screen: self, known }, form_area);
         }
@@ -432,6 +431,10 @@ impl ScreenView for Trade {
 
     fn accepts_text(&self) -> bool {
         self.typing && self.form().is_some()
+    }
+
+    fn open_hint(&self, _known: &ScreenContext<'_>) -> Option<&'static str> {
+        Some("types")
     }
 
     fn type_key(&mut self, key: Key, known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {

@@ -485,6 +485,14 @@ impl ScreenView for Transactions {
         }
     }
 
+    fn open_hint(&self, known: &ScreenContext<'_>) -> Option<&'static str> {
+        match (self.zoomed, Self::entries(known).is_empty()) {
+            (true, _) => Some("all rows"),
+            (false, true) => None,
+            (false, false) => Some("open"),
+        }
+    }
+
     fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>> {
         let all = Self::entries(known);
         let (at, last) = (self.row(&all), all.len().saturating_sub(1));

@@ -13,7 +13,8 @@ use crate::widgets::plain::tool_word;
 use bardo_base::chains;
 use bardo_base::format::short_address;
 use bardo_base::id::CallId;
-use bardo_session::handle::QueryResult;
+use bardo_base::text::SafeText;
+use bardo_session::handle::{GrantState, QueryResult};
 
 /// State of the details page of one call.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,10 +55,20 @@ impl CallDetails {
 
 /// Subject of a call in a few words: the trade and its chains, a token, or the chain. Its kind is returned by [`word`].
 pub fn title(call: &CallSeen) -> String {
+    title_with(call, None)
+}
+
+/// Subject of a call in a few words, with another amount than the one of its parameters if one is given.
+fn title_with(call: &CallSeen, amount: Option<&str>) -> String {
     let params = call.start.as_ref().map(|start| start.params.value());
     let text = |name: &str| params.and_then(|params| params.get(name)).and_then(|value| value.as_str());
     let ends = text("source_chain").zip(text("destination_chain"));
-    match (text("amount").map(paid), text("token_in").map(token_words), text("token_out").map(token_words), ends) {
+    match (
+        amount.or_else(|| text("amount")).map(paid),
+        text("token_in").map(token_words),
+        text("token_out").map(token_words),
+        ends,
+    ) {
         (Some(amount), Some(from), to, Some((source, destination))) => {
             let got = to.filter(|to| to != &from).map(|to| format!(" as {to}")).unwrap_or_default();
             format!("{amount} {from} {source} → {destination}{got}")
@@ -95,6 +106,17 @@ pub fn transaction_link(chain_id: u64, hash: B256, page: &Page) -> String {
 /// Kind and subject of a call in one line.
 pub fn named(call: &CallSeen) -> String {
     format!("{} {}", word(call.tool()), title(call)).trim_end().to_owned()
+}
+
+/// Kind and subject of a call as the operator was asked about it: a smaller amount that was answered came later.
+pub fn named_as_asked(call: &CallSeen) -> String {
+    format!("{} {}", word(call.tool()), title_with(call, call.asked_amount.as_deref())).trim_end().to_owned()
+}
+
+/// Tool and tokens of a standing approval.
+pub fn grant_words(grant: &GrantState) -> String {
+    let tokens: Vec<&str> = grant.tokens.iter().map(SafeText::as_str).collect();
+    format!("{} {}", word(grant.tool.as_str()), tokens.join(" ")).trim_end().to_owned()
 }
 
 /// Display name of a tool.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{B256, U256};
 use rust_decimal::Decimal;
+use serde_json::Value;
 
 pub use calls::{CallSeen, CallStatus, StepSeen};
 
@@ -356,6 +357,8 @@ impl Feed {
             EventKind::ApprovalResolved(resolved) => self.update(event, |call| {
                 call.resolved = Some(resolved.clone());
                 if let (Some(amount), Some(start)) = (&resolved.amount, &mut call.start) {
+                    let asked = start.params.value().get("amount").and_then(Value::as_str);
+                    call.asked_amount = asked.map(ToOwned::to_owned);
                     start.params.use_amount(amount);
                 }
             }),

@@ -53,8 +53,8 @@ pub enum Layer {
         since: u64,
         /// Message of the session if it could not stop.
         failure: Option<SafeText>,
-        /// Stop that was in force before; it is back when the hold is released.
-        below: Option<StopLevel>,
+        /// Stop that was in force before the hold, which a release leaves in force.
+        before: Option<StopLevel>,
     },
     /// Details of a call.
     CallDetails(Box<CallDetails>),
@@ -297,8 +297,11 @@ impl State {
             }
             Action::Hold => {
                 if !self.display.layers.iter().any(|layer| matches!(layer, Layer::Hold { .. })) {
-                    let below = self.stop();
-                    self.display.layers.push(Layer::Hold { since: self.clock.now_millis, failure: None, below });
+                    let snapshot = self.session.snapshot.as_ref();
+                    let held = snapshot.and_then(|snapshot| snapshot.stop.as_ref()).is_some_and(|stop| stop.own_hold);
+                    // What lies below an earlier hold is not known.
+                    let before = self.stop().filter(|_| !held);
+                    self.display.layers.push(Layer::Hold { since: self.clock.now_millis, failure: None, before });
                 }
                 vec![self.send(SessionCommand::Hold)]
             }
@@ -525,17 +528,21 @@ impl State {
                     _ => {}
                 }
             }
-            Some(Layer::Hold { since, below, .. }) => {
-                let below = *below;
+            Some(Layer::Hold { since, before, .. }) => {
+                let exit_only = *before < Some(StopLevel::ExitOnly);
                 // A key that was meant for something else must not choose.
                 if !settled(std::mem::replace(since, now), now) {
                     return Vec::new();
                 }
                 let reason = SafeText::clean("stopped by the operator", 60);
                 let effects = match action {
+                    Action::HoldExitOnly if !exit_only => {
+                        self.show_notice("a higher stop is in force below the hold: Esc returns to it");
+                        return Vec::new();
+                    }
                     Action::HoldHalt => vec![self.send(SessionCommand::Raise { level: StopLevel::Halt, reason })],
                     // The session switches in one step, so that nothing passes between the hold and exit-only.
-                    Action::HoldExitOnly if below < Some(StopLevel::ExitOnly) => {
+                    Action::HoldExitOnly => {
                         vec![self.send(SessionCommand::Raise { level: StopLevel::ExitOnly, reason })]
                     }
                     // The hold of a served session may be an operator's, so one who only watches leaves it.

@@ -143,10 +143,12 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(LogLevel
         EventKind::ChainHealth(health) => health_line(health, chains),
         EventKind::HaltRaised(halt) => {
             let level = halt.level.map_or("nothing", |level| level.as_str());
-            (LogLevel::Bad, "halt:raised", format!("stop ladder at {level} by {}: {}", halt.by, halt.reason))
+            (LogLevel::Bad, "halt:raised", format!("{} raised the stop to {level}: {}", stopper(&halt.by), halt.reason))
         }
         EventKind::HaltLowered(halt) => match halt.level {
-            Some(level) => (LogLevel::Care, "halt:lowered", format!("stop ladder lowered to {level} by {}", halt.by)),
+            Some(level) => {
+                (LogLevel::Care, "halt:lowered", format!("{} lowered the stop to {level}", stopper(&halt.by)))
+            }
             None => (LogLevel::Care, "halt:lowered", "the stop is lifted".to_owned()),
         },
         EventKind::PolicyChanged(changed) => {
@@ -186,6 +188,15 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(LogLevel
         }
         EventKind::FabricFault(fault) => (LogLevel::Bad, "fabric:fault", fault.message.to_string()),
     })
+}
+
+/// Name of whoever changed a stop, in a sentence.
+pub(super) fn stopper(by: &SafeText) -> &str {
+    match by.as_str() {
+        "" => "somebody",
+        "operator" => "the operator",
+        other => other,
+    }
 }
 
 /// Line of a check's result.

@@ -55,7 +55,7 @@ impl State {
                     effects.extend(self.call_for_attention());
                 }
                 self.open_awaited();
-                let waits = format!("a decision waits for you: press {} to open it", self.decide_key());
+                let waits = self.waits_words(self.options.watch_only);
                 if more && !self.display.layers.iter().any(|layer| matches!(layer, Layer::Decision(_))) {
                     self.show_notice(&waits);
                 } else if self.session.questions.is_empty()
@@ -311,6 +311,19 @@ impl State {
         decision.follow(&counted(question, self.waiting_offers()));
         self.display.layers.retain(|layer| !matches!(layer, Layer::Decision(_)));
         self.display.layers.push(Layer::Decision(Box::new(decision)));
+        // Where the dialog is open, its own keys are shown.
+        let announced = [true, false].map(|watches| self.waits_words(watches));
+        if self.display.notice.as_ref().is_some_and(|notice| announced.iter().any(|words| words == notice.as_str())) {
+            self.display.notice = None;
+        }
+    }
+
+    /// Notice that a decision waits.
+    fn waits_words(&self, watches: bool) -> String {
+        match watches {
+            true => format!("a decision waits for the operator: {} opens it to read", self.decide_key()),
+            false => format!("a decision waits for you: press {} to open it", self.decide_key()),
+        }
     }
 
     fn receive_reply(&mut self, ticket: u64, reply: CommandReply) -> Vec<Effect> {

@@ -151,6 +151,36 @@ impl State {
             || self.session.feed.calls.iter().any(|call| call.standing() == CallStatus::Waiting)
     }
 
+    /// Word of the hint bar for a binding; `None` if its key does nothing now.
+    pub fn hint_word<'a>(&self, row: &'a keymap::ActiveBinding) -> Option<&'a str> {
+        match row.action {
+            Action::Open if row.context == Context::Page => {
+                let view = self.display.screens.get(self.display.screen)?;
+                view.open_hint(&self.known_drawn())
+            }
+            // This console can read a decision, and not answer it.
+            Action::Decide if self.options.watch_only => Some("read"),
+            Action::HoldRelease => Some(match self.display.layers.last() {
+                Some(Layer::Hold { before: Some(StopLevel::Pause), .. }) => "back to pause",
+                Some(Layer::Hold { before: Some(StopLevel::ExitOnly), .. }) => "back to exit-only",
+                Some(Layer::Hold { before: Some(StopLevel::Flatten), .. }) => "back to flatten",
+                Some(Layer::Hold { before: Some(StopLevel::Halt), .. }) => "back to halt",
+                Some(Layer::Hold { before: Some(StopLevel::Revoke), .. }) => "back to revoke",
+                _ => row.hint,
+            }),
+            // It would not lower the stop below the hold.
+            Action::HoldExitOnly
+                if matches!(
+                    self.display.layers.last(),
+                    Some(Layer::Hold { before, .. }) if *before >= Some(StopLevel::ExitOnly)
+                ) =>
+            {
+                None
+            }
+            _ => Some(row.hint),
+        }
+    }
+
     /// Returns false for opening a decision while none waits, for an answer that the open decision strikes out, for
     /// marking warnings where it has none, for releasing a hold that may not be this console's, and for exit-only above a
     /// stop that is as high.
@@ -161,9 +191,9 @@ impl State {
         if action == Action::Decide {
             return self.has_decision();
         }
-        if let (Action::HoldExitOnly, Some(Layer::Hold { below, .. })) = (action, self.display.layers.last()) {
+        if let (Action::HoldExitOnly, Some(Layer::Hold { before, .. })) = (action, self.display.layers.last()) {
             // It would not leave a higher stop, which needs a decision.
-            return *below < Some(StopLevel::ExitOnly);
+            return *before < Some(StopLevel::ExitOnly);
         }
         let Some(Layer::Decision(decision)) = self.display.layers.last() else { return true };
         let Some(question) = &decision.shown else { return true };
@@ -172,6 +202,8 @@ impl State {
                 question.answers.iter().any(|offered| offered.kind == kind && offered.why_not.is_none())
             }
             Action::MarkRead => !question.to_read.is_empty(),
+            // A single decision has no next one.
+            Action::NextQuestion => question.of > 1,
             _ => true,
         }
     }

@@ -1,8 +1,9 @@
 //! Watched values: prices for the chart, and alerts that nobody asked for.
 
-use super::line::chain_words;
+use super::line::{chain_words, stopper};
 use super::{ALERT_MILLIS, ALERTS_KEPT, Alert, State, model};
-use crate::state::call_details::named;
+use crate::format::dollars;
+use crate::state::call_details::{grant_words, named};
 use crate::state::feed::{CallSeen, CallStatus};
 use crate::widgets::sprite::phase_words;
 use crate::widgets::words::policy_line;
@@ -133,11 +134,15 @@ impl State {
             }
             EventKind::HaltRaised(halt) => {
                 let level = halt.level.map_or("nothing", |level| level.as_str());
-                format!("stopped: {level}{}", by(&halt.by))
+                // What lifts the stop comes before the reason, which a short line cuts.
+                let lifts =
+                    if self.options.watch_only || self.replaying() { "" } else { " · :resume asks to lift it" };
+                let reason = if halt.reason.is_empty() { String::new() } else { format!(" · {}", halt.reason) };
+                format!("{} raised the stop to {level}{lifts}{reason}", stopper(&halt.by))
             }
             EventKind::HaltLowered(halt) => match halt.level {
-                Some(level) => format!("stop ladder lowered to {level}{}", by(&halt.by)),
-                None => format!("the stop is lifted{}", by(&halt.by)),
+                Some(level) => format!("{} lowered the stop to {level}", stopper(&halt.by)),
+                None => format!("{} lifted the stop", stopper(&halt.by)),
             },
             _ => return,
         };
@@ -179,15 +184,13 @@ impl State {
             let before =
                 self.session.snapshot.as_ref().and_then(|snapshot| left(snapshot, grant.number)).is_some_and(low);
             if scaled(grant.left).is_some_and(low) && !before {
-                self.alert(next.at, &format!("80 % of standing approval {} is used", grant.number));
+                let (scope, left) = (grant_words(grant), dollars(grant.left));
+                let of = grant.granted.map(|granted| format!(" of {}", dollars(granted))).unwrap_or_default();
+                self.alert(next.at, &format!("standing approval {scope}: {left}{of} left"));
             }
         }
         if opened {
             self.alert(next.at, "the failure breaker is open: no new trades");
         }
     }
-}
-/// Returns who changed a stop, as the end of a sentence; nothing where that is not known.
-fn by(who: &SafeText) -> String {
-    if who.is_empty() { String::new() } else { format!(", by {who}") }
 }

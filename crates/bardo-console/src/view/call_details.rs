@@ -15,6 +15,7 @@ use crate::widgets::card::CallCard;
 use crate::widgets::dialog::open;
 use crate::widgets::figure::{is_rounded, readable};
 use crate::widgets::paint::{Row, wrapped};
+use crate::widgets::swap::source_words;
 use crate::widgets::words::{self, check_word, failure_words, found, outcome_words, transaction_words};
 use crate::widgets::{CardKeys, Moment, all_rows};
 use bardo_base::fabric::{CheckOutcome, SimulatedChange};
@@ -212,7 +213,7 @@ fn verified_rows(rows: &mut Vec<Row>, call: &CallSeen) {
             (false, false) => ("chain disagrees ✕", Role::StateBad),
         };
         rows.push(Row::new(mark, role).then(format!("  {}", verified.actual_outcome), Role::Text));
-        rows.push(Row::new(format!("by {}", verified.ground_truth_source), Role::TextDim));
+        rows.push(Row::new(format!("by {}", source_words(&verified.ground_truth_source)), Role::TextDim));
     }
 }
 

@@ -6,6 +6,7 @@ use ratatui::widgets::{List, ListState, Widget};
 
 use crate::keymap::{self, Action, Context};
 use crate::painter::{Painter, StyledText, line, styled_width};
+use crate::screen_id::ScreenId;
 use crate::scroll::ScrollOffset;
 use crate::state::PaletteEntry;
 use crate::state::State;
@@ -40,6 +41,12 @@ impl Widget for HelpDialog<'_> {
         let painter = &mut Painter { buffer, theme };
         let here = |row: &keymap::ActiveBinding| match row.context {
             Context::Page if state.replaying() && row.action == Action::Pause => "pause or continue the recording",
+            Context::Page if state.replaying() && row.action == Action::Prompt => {
+                "type a command, such as logs or quit"
+            }
+            Context::Page if state.replaying() && row.action == Action::GoTo(ScreenId::Trade) => {
+                "trade by hand: not in a recording"
+            }
             Context::Page => keymap::help_on(state.display.screen, row.action).unwrap_or(row.help),
             _ => row.help,
         };
@@ -107,8 +114,24 @@ fn is_answer(state: &State, row: &keymap::ActiveBinding, context: Context) -> bo
     answers && state.can_answer(row.action)
 }
 
+/// Key of an answer and its word; empty if the key does nothing now.
+fn answer(state: &State, row: &keymap::ActiveBinding) -> Vec<StyledText> {
+    let Some(word) = state.hint_word(row) else { return Vec::new() };
+    let mut pieces = super::hint(row);
+    if let Some((words, _)) = pieces.get_mut(1) {
+        *words = format!(" {word}  ");
+    }
+    pieces
+}
+
 fn answers(state: &State, context: Context) -> Vec<StyledText> {
-    state.options.keys.rows(context).filter(|row| is_answer(state, row, context)).flat_map(super::hint).collect()
+    state
+        .options
+        .keys
+        .rows(context)
+        .filter(|row| is_answer(state, row, context))
+        .flat_map(|row| answer(state, row))
+        .collect()
 }
 
 fn choices(painter: &mut Painter<'_>, state: &State, inner: Rect, context: Context) {
@@ -138,7 +161,10 @@ fn sheet(painter: &mut Painter<'_>, state: &State, area: Rect, title: &[StyledTe
 fn answer_lines(state: &State, context: Context, columns: usize) -> Vec<Vec<StyledText>> {
     let mut lines: Vec<Vec<StyledText>> = vec![Vec::new()];
     for row in state.options.keys.rows(context).filter(|row| is_answer(state, row, context)) {
-        let answer = super::hint(row);
+        let answer = answer(state, row);
+        if answer.is_empty() {
+            continue;
+        }
         let taken = lines.last().map_or(0, |line| styled_width(line));
         // The two blanks after an answer may be cut.
         if taken > 0 && taken + styled_width(&answer) > columns + 2 {
@@ -248,11 +274,11 @@ impl Widget for ConfirmDialog<'_> {
         let Self { theme, state, title, picked } = self;
         let painter = &mut Painter { buffer, theme };
         let standing = match picked {
-            true => Row::new("Picked: yes. Enter confirms.", Role::StateCare).kept(),
-            false => Row::new("Nothing is picked.", Role::TextDim),
+            true => Row::new("Selected: revoke it. Enter confirms.", Role::StateCare).kept(),
+            false => Row::new("Nothing is selected.", Role::TextDim),
         };
         let rows = vec![Row::new(title.as_str(), Role::Dialog).kept(), standing];
-        sheet(painter, state, area, &titled("Sure?"), rows, Context::Confirm);
+        sheet(painter, state, area, &titled("Revoke this standing approval?"), rows, Context::Confirm);
     }
 }
 

@@ -111,11 +111,15 @@ fn groups(state: &State) -> Vec<Group> {
     if let Some((rank, words, role)) = brain(state) {
         groups.push(Group { rank, pieces: vec![(words.to_owned(), role)] });
     }
-    if state.session.ready.as_ref().is_some_and(|ready| ready.served) {
-        groups.push(Group { rank: 3, pieces: vec![("ATTACHED".to_owned(), Role::TextStrong)] });
-    }
-    if state.options.watch_only {
-        groups.push(Group { rank: 3, pieces: vec![("read-only".to_owned(), Role::TextDim)] });
+    let served = state.session.ready.as_ref().is_some_and(|ready| ready.served);
+    // A console that can answer nothing says so as long as it asks for anything.
+    match (served, state.options.watch_only) {
+        (true, true) => {
+            groups.push(Group { rank: 1, pieces: vec![("ATTACHED read-only".to_owned(), Role::TextStrong)] })
+        }
+        (true, false) => groups.push(Group { rank: 3, pieces: vec![("ATTACHED".to_owned(), Role::TextStrong)] }),
+        (false, true) => groups.push(Group { rank: 1, pieces: vec![("read-only".to_owned(), Role::TextStrong)] }),
+        (false, false) => {}
     }
     let badge = groups.first().map_or(0, |group| styled_width(&group.pieces));
     let room = usize::from(state.display.size.width).saturating_sub(badge + beside + 4);
@@ -174,11 +178,19 @@ fn waiting(state: &State, room: usize) -> Option<Group> {
     }
     let verb = if waiting == 1 { "WAITS" } else { "WAIT" };
     let key = state.decide_key();
-    let parts = [
-        format!("‼ {waiting} {verb} FOR YOU ({key})"),
-        format!("‼ {waiting} {verb} ({key})"),
-        format!("‼ {waiting} ({key})"),
-    ];
+    let parts = match state.options.watch_only {
+        // It waits for the operator of another console; here it can only be read.
+        true => [
+            format!("‼ {waiting} {verb} ({key} reads)"),
+            format!("‼ {waiting} ({key} reads)"),
+            format!("‼ {waiting} ({key})"),
+        ],
+        false => [
+            format!("‼ {waiting} {verb} FOR YOU ({key})"),
+            format!("‼ {waiting} {verb} ({key})"),
+            format!("‼ {waiting} ({key})"),
+        ],
+    };
     let words = parts.iter().find(|words| width(words.as_str()) <= room).or(parts.last())?;
     Some(Group { rank: 1, pieces: vec![(words.clone(), Role::StateCare)] })
 }

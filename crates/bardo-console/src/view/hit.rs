@@ -66,9 +66,9 @@ fn waiting_at(state: &State, at: Position) -> bool {
     begin.zip(end).is_some_and(|(begin, end)| (begin..=end).contains(&at.x))
 }
 
-/// Returns true if a position belongs to the hint line's screen digits or name. A click there opens the next screen.
+/// Returns true if a position belongs to the hint line's screen digits or their word. A click there opens the next screen.
 fn screens_at(state: &State, at: Position) -> bool {
-    let words = 5 + bardo_base::text::width(state.display.screen.name());
+    let words = 1 + "0-9 screens".len();
     let here = state.compact() && !state.session.leaving && state.display.notice.is_none() && !state.too_small();
     here && state.context() == Context::Page && (1..words).contains(&usize::from(at.x))
 }

@@ -210,7 +210,10 @@ impl Widget for PromptLine<'_> {
             true => "type a command…".to_owned(),
             false => format!("write to {name}, or type a command…"),
         };
-        painter.pieces(place, &[(" : ".to_owned(), Role::Key), (fit(&words, room).into_owned(), Role::TextDim)]);
+        // Without tabs, the name of the screen stands at the end of this line.
+        let name = if state.compact() { format!("{} ", state.display.screen.name()) } else { String::new() };
+        let left = [(" : ".to_owned(), Role::Key), (fit(&words, room).into_owned(), Role::TextDim)];
+        painter.row(place, &left, &[(name, Role::TextDim)]);
     }
 }
 
@@ -299,15 +302,18 @@ impl Widget for HintLine<'_> {
         } else if state.compact() && context == Context::Page {
             // Every digit works, whatever tabs have room.
             left.push(("0-9".to_owned(), Role::Key));
-            left.push((format!(" {}  ", state.display.screen.name()), Role::TextDim));
+            left.push((" screens  ".to_owned(), Role::TextDim));
         }
         for row in state.rows(context).filter(|row| !row.hint.is_empty() && !last(row.action)) {
             if left_out(row.action) || !state.can_answer(row.action) {
                 continue;
             }
+            let Some(word) = state.hint_word(row) else { continue };
             let mut entry = hint(row);
-            if let (true, Some((words, _)), Some(first)) = (few, entry.get_mut(1), row.hint.split(' ').next()) {
-                *words = format!(" {first}  ");
+            // A screen's own word is short already.
+            let word = if few && word == row.hint { word.split(' ').next().unwrap_or(word) } else { word };
+            if let Some((words, _)) = entry.get_mut(1) {
+                *words = format!(" {word}  ");
             }
             if !state.booting() && styled_width(&left) + styled_width(&entry) <= room {
                 left.extend(entry);

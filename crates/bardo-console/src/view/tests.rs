@@ -409,7 +409,7 @@ fn the_hint_line_and_the_tabs_can_be_clicked() {
         assert!(drawn(&state).join("\n").contains("Keys and terms"), "{width}×{height}");
         click(&mut state, "Esc close");
         assert!(!drawn(&state).join("\n").contains("Keys and terms"));
-        click(&mut state, if width < 100 { "0-9 Live" } else { "4 Portfolio" });
+        click(&mut state, if width < 100 { "0-9 screens" } else { "4 Portfolio" });
         let next = if width < 100 { ScreenId::Trade } else { ScreenId::Portfolio };
         assert_eq!(state.display.screen, next, "{width}×{height}");
     }

@@ -29,6 +29,7 @@ mod events;
 mod pages;
 mod recordings;
 mod silence;
+mod wording;
 
 pub(super) use dialogs::revoking;
 

@@ -183,6 +183,9 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<DialogLayout> {
         middle_rows = std::mem::take(&mut head);
         if decision.form.is_none() {
             foot = wrapped(short_foot(model, question), columns);
+            if foot.len() > 1 && foot.len() + 2 + LEAST_BODY > room.saturating_sub(LEAST_BODY) {
+                foot = wrapped(shortest_foot(model, question), columns);
+            }
         }
     }
     // On a very small screen the answers are shortened before nothing of the request is left to read.
@@ -635,6 +638,24 @@ fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
     rows
 }
 
+/// Letters of the answers without their words, for full screen on a very small terminal.
+fn shortest_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
+    let decision = model.decision;
+    let mut row = Row::default();
+    for offered in &question.answers {
+        let letter = offered.kind.letter();
+        row = match &offered.why_not {
+            _ if model.read_only => row.then(format!("-{letter}- "), Role::TextDim),
+            Some(_) => row.then(format!("-{letter}- "), Role::TextDim),
+            None if decision.picked == Some(offered.kind) => row.then(format!("▸{letter} "), Role::Selection),
+            None => row.then(letter.to_string(), Role::Key).then(" ", Role::Dialog),
+        };
+    }
+    row = row.then(" Esc", Role::Key).then(" later  ", Role::Dialog).then("z", Role::Key).then(" less", Role::Dialog);
+    let message = key_message(model).map(|words| Row::new(words, Role::StateCare).kept());
+    std::iter::once(row).chain(message).collect()
+}
+
 /// Message about the last key, or about the remaining guard time.
 fn key_message(model: DecisionModel<'_>) -> Option<String> {
     let decision = model.decision;
@@ -684,9 +705,11 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
         None => {
             let zoom = if decision.full { "less" } else { "full screen" };
             let raw = if decision.raw { "back" } else { "raw call" };
-            let keys = [("d", raw), ("y", "copy"), ("n", "next"), ("z", zoom)];
+            // A single decision has no next one.
+            let next = (question.of > 1).then_some(("n", "next"));
+            let keys = [Some(("d", raw)), Some(("y", "copy")), next, Some(("z", zoom))];
             let mut row = Row { right: ids, ..Row::default() };
-            for (at, (key, does)) in keys.into_iter().enumerate() {
+            for (at, (key, does)) in keys.into_iter().flatten().enumerate() {
                 let gap = if at == 0 { "" } else { "   " };
                 row = row.then(gap, Role::TextDim).then(key, Role::Key).then(format!(" {does}"), Role::TextDim);
             }

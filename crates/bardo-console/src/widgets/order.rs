@@ -369,13 +369,12 @@ impl CardView for OrderModel {
                 // An ended order receives no bids.
                 if let Some(bid) = order.best_bid.as_ref().filter(|_| !order.status.is_final()) {
                     let soon = if bid.estimated_seconds > 0 {
-                        format!(", in ≈{} s", bid.estimated_seconds)
+                        format!(" in about {} s", bid.estimated_seconds)
                     } else {
                         String::new()
                     };
-                    let words =
-                        format!("{} would take {}{soon} (devnet only)", bid_name(bid), amount(&bid.output_amount));
-                    rows.push(Row::new("Best bid ", Role::TextDim).then(words, Role::Text));
+                    let words = format!("{}, {}{soon} (devnet only)", bid_name(bid), amount(&bid.output_amount));
+                    rows.push(Row::new("Best bid: ", Role::TextDim).then(words, Role::Text));
                 }
             }
         }

@@ -4,12 +4,12 @@ use alloy_primitives::B256;
 use serde_json::Value;
 
 use super::call::CallModel;
-use super::figure::{decimal, readable};
+use super::figure::{decimal, paid, readable};
 use super::paint::{CardLine, Group, Row, Title};
 use super::status::CardStatus;
 use super::words::{counted, transaction_words};
 use super::{CardView, Moment};
-use crate::format::{grouped, short_hash};
+use crate::format::{grouped, short_address, short_hash};
 use crate::theme::Role;
 use bardo_base::fabric::{EventKind, TxState};
 use bardo_base::text::SafeText;
@@ -55,6 +55,37 @@ impl PlainModel {
         }
     }
 
+    /// Words for a call that sends tokens or brings them back; `None` for other tools, and where
+    /// the parameters lack something.
+    fn subject(&self) -> Option<Subject> {
+        let text = |name: &str| self.call.params.get(name).and_then(Value::as_str);
+        let found = |name: &str| self.summary.iter().find(|(of, _)| of.as_str() == name).map(|(_, value)| value);
+        match self.call.tool.as_str() {
+            "wallet_transfer_token" => {
+                let sent = format!("{} {}", paid(text("amount")?), address_words(text("token")?));
+                let to = address_words(text("recipient")?);
+                let on = text("chain_id").map(|chain| format!(" on {chain}")).unwrap_or_default();
+                let verb = if self.call.status == CardStatus::Done { "Sent" } else { "Send" };
+                Some(Subject {
+                    title: format!("{verb} {sent}"),
+                    detail: format!("to {to}{on}"),
+                    line: format!("{sent} → {to}{on}"),
+                })
+            }
+            "intent_refund" => {
+                found("status").filter(|status| status.as_str() == "refunded")?;
+                let back = format!("{} {}", found("amount")?, found("token")?);
+                let on = found("chain")?;
+                Some(Subject {
+                    title: format!("Refunded {back}"),
+                    detail: format!("back in your wallet on {on}"),
+                    line: format!("{back} back on {on}"),
+                })
+            }
+            _ => None,
+        }
+    }
+
     /// Row with the position of the money during the call; `None` if no money moves.
     fn money_row(&self) -> Option<Row> {
         let words = match self.call.tool.as_str() {
@@ -67,6 +98,24 @@ impl PlainModel {
         };
         money_row(&self.call, words, self.sent)
     }
+}
+
+/// Words of a card about tokens that are sent or come back.
+struct Subject {
+    /// Title of the card.
+    title: String,
+    /// First row below the title.
+    detail: String,
+    /// Text of the one-line form.
+    line: String,
+}
+
+/// Names of the fields that a [`Subject`] contains.
+const IN_SUBJECT: [&str; 6] = ["amount", "token", "recipient", "chain", "status", "bridge order"];
+
+/// Address in its short form; any other text as it is.
+fn address_words(text: &str) -> String {
+    text.parse().map_or_else(|_| SafeText::clean(text, 40).to_string(), short_address)
 }
 
 /// Row with the position of a call's money until it is settled. `words` is the text while no transaction is pending.
@@ -104,7 +153,11 @@ fn scalar_fields(value: &Value) -> Vec<(SafeText, SafeText)> {
 /// Fields of an object as text. Lists and objects are shown as counts.
 pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
     let Value::Object(fields) = value else { return Vec::new() };
-    let word = |name: &str| SafeText::clean(&name.trim_end_matches("_usd").replace('_', " "), 40);
+    let word = |name: &str| match name {
+        "chain_id" => SafeText::clean("chain", 40),
+        "intent_id" => SafeText::clean("bridge order", 40),
+        other => SafeText::clean(&other.trim_end_matches("_usd").replace('_', " "), 40),
+    };
     let shown = |name: &str, value: &Value| match value {
         Value::Null => SafeText::clean("none", 8),
         Value::Array(list) if list.len() == 1 => SafeText::clean("1 entry", 40),
@@ -127,23 +180,31 @@ pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
 impl CardView for PlainModel {
     fn line(&self, now: Moment) -> CardLine {
         let status = self.call.status;
+        let kind = tool_word(self.call.tool.as_str());
         let mut groups = Vec::new();
         let shown = if self.line.is_empty() { scalar_fields(&self.call.params) } else { self.line.clone() };
-        for (rank, (name, value)) in (0..).zip(shown.iter().take(4)) {
-            let gap = if rank == 0 { "" } else { "  " };
-            let pieces = vec![(format!("{gap}{name} "), Role::TextDim), (value.to_string(), Role::Text)];
-            groups.push(Group { rank, pieces });
+        match self.subject() {
+            Some(subject) => groups.push(Group::new(0, subject.line, Role::Text)),
+            None => {
+                for (rank, (name, value)) in (0..).zip(shown.iter().take(4)) {
+                    let gap = if rank == 0 { "" } else { "  " };
+                    // The kind before it may end with the name.
+                    let name = if kind.ends_with(name.as_str()) { String::new() } else { format!("{name} ") };
+                    let pieces = vec![(format!("{gap}{name}"), Role::TextDim), (value.to_string(), Role::Text)];
+                    groups.push(Group { rank, pieces });
+                }
+            }
         }
         groups.extend(sent_group(&self.call, self.sent));
         if let Some(why) = self.call.failure_words() {
             groups.insert(0, Group::new(0, format!("{why}  "), status.role()));
         }
-        let kind = tool_word(self.call.tool.as_str());
         CardLine { at: self.call.at, mark: status.sign(), kind, groups, right: self.call.line_end(now) }
     }
 
     fn title(&self, now: Moment) -> Title {
-        Title { left: vec![(tool_word(self.call.tool.as_str()), Role::Title)], right: self.call.status_text(now) }
+        let title = self.subject().map_or_else(|| tool_word(self.call.tool.as_str()), |subject| subject.title);
+        Title { left: vec![(title, Role::Title)], right: self.call.status_text(now) }
     }
 
     fn short(&self, _now: Moment) -> Vec<Row> {
@@ -152,12 +213,15 @@ impl CardView for PlainModel {
         if shown.is_empty() && rows.is_empty() {
             rows.push(Row::new("Nothing to show.", Role::TextDim));
         }
+        let subject = self.subject();
         let mut row = Row::default();
-        for (name, value) in &shown {
+        for (name, value) in shown.iter().filter(|(name, _)| subject.is_none() || !IN_SUBJECT.contains(&name.as_str()))
+        {
             row = row.then(format!("{name} "), Role::TextDim).then(format!("{value}   "), Role::Text);
         }
         // The position of the money comes before the request, so that a short card does not drop it.
         rows.extend(self.money_row());
+        rows.extend(subject.map(|subject| Row::new(subject.detail, Role::Text)));
         if !row.left.is_empty() {
             rows.push(row);
         }

@@ -3,6 +3,8 @@
 mod folding;
 mod rows;
 
+pub(crate) use rows::source_words;
+
 use alloy_primitives::U256;
 use serde_json::Value;
 

@@ -452,7 +452,7 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
         ("confirm", "to confirm, type the last four characters"),
         ("raw", "0x3593564c"),
         ("policy", "Day cap: $5,000 → $8,000"),
-        ("lower", "The stop ladder goes from halt to no stop."),
+        ("lower", "In force now: halt. After your approval: no stop."),
         ("reset", "It opened after 3 failures in a row."),
         ("paper", "are signed and sent"),
     ] {

@@ -13,7 +13,7 @@ pub const fn outcome_words(outcome: ApprovalOutcome) -> (&'static str, Role) {
     match outcome {
         ApprovalOutcome::Approved => ("✓ approved", Role::StateGood),
         ApprovalOutcome::ApprovedSimilar => ("✓ approved, and similar", Role::StateGood),
-        ApprovalOutcome::Edited => ("e smaller amount", Role::Text),
+        ApprovalOutcome::Edited => ("smaller amount", Role::Text),
         ApprovalOutcome::Refused => ("✕ rejected", Role::StateBad),
         ApprovalOutcome::RefusedAndHalted => ("✕ rejected, all stopped", Role::StateBad),
         ApprovalOutcome::Lapsed => ("○ nobody answered", Role::StateCare),

@@ -569,6 +569,7 @@ impl SessionState {
             return Err(CommandError::NoHigherStop);
         }
         let sent = match &found {
+            ActiveStop::Stop(stop) if stop.by.as_str() == "operator" => format!("the operator: {}", stop.reason),
             ActiveStop::Stop(stop) => format!("{}: {}", stop.by, stop.reason),
             ActiveStop::Garbled { why } => why.clone(),
             ActiveStop::None => String::new(),

@@ -110,9 +110,12 @@ impl ScenarioEvents {
         let Some(begun) = self.begun else { return false };
         let elapsed = now.saturating_sub(begun);
         let mut happened = false;
-        while self.waiting.front().is_some_and(|cue| cue.at.saturating_mul(1_000) <= elapsed) {
+        while self.waiting.front().is_some_and(|cue| cue.at.saturating_mul(1_000) <= elapsed && !self.is_early(cue)) {
             let Some(cue) = self.waiting.pop_front() else { break };
             self.given += 1;
+            if !self.is_on(state, &cue) {
+                continue;
+            }
             let missed = self.one(state, &cue).await;
             if let Some(missed) = missed {
                 self.note(|played| played.missed.push(format!("cue {} at {} s: {missed}", self.given, cue.at)));
@@ -123,6 +126,21 @@ impl ScenarioEvents {
             self.note(|played| played.cued = true);
         }
         happened
+    }
+
+    /// True if the cue waits for a step that may still end.
+    fn is_early(&self, cue: &ScenarioEvent) -> bool {
+        let script = self.script.borrow();
+        let (Some(name), Some(script)) = (&cue.waits_for, script.as_ref()) else { return false };
+        let played = script.played.borrow();
+        !played.done && !played.outcomes.contains_key(name)
+    }
+
+    /// True if the cue has no condition, or its condition holds now.
+    fn is_on(&self, state: &SessionState, cue: &ScenarioEvent) -> bool {
+        let script = self.script.borrow();
+        let (Some(when), Some(script)) = (&cue.when, script.as_ref()) else { return true };
+        when.holds(*state.links.phase_now.borrow(), &script.played.borrow().outcomes)
     }
 
     /// True if a moment of the scenario lies after `before` and not after `moment`, by the clock.

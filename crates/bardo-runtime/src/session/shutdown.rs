@@ -93,8 +93,9 @@ struct RemainingAllowances {
 }
 
 /// Last message of the Golem: its completed and its failed steps.
-fn last_words(revoked: bool, orders_left: usize, allowances: RevokedAllowances) -> String {
+fn last_words(revoked: bool, flattens: bool, orders_left: usize, allowances: RevokedAllowances) -> String {
     let keys = if revoked { "My keys are revoked: I sign nothing more." } else { "I had no key and sign nothing." };
+    let sales = if flattens { " The flatten is in force: its sales are the operator's, not mine." } else { "" };
     let orders = match orders_left {
         0 => "I have no open orders.".to_owned(),
         left => format!("{left} of my orders could not be cancelled and can still fill."),
@@ -108,7 +109,7 @@ fn last_words(revoked: bool, orders_left: usize, allowances: RevokedAllowances) 
         }
         None => "the remaining ones could not be read".to_owned(),
     };
-    format!("{keys} {orders} {} allowances were revoked, {stands}.", allowances.taken_back)
+    format!("{keys}{sales} {orders} {} allowances were revoked, {stands}.", allowances.taken_back)
 }
 
 impl SessionState {
@@ -169,7 +170,7 @@ impl SessionState {
         if let Err(error) = audit_log.record(note).await {
             tracing::warn!(%error, "cannot record the death in the audit log");
         }
-        self.send_last_words(&last_words(revoked, orders.open, allowances));
+        self.send_last_words(&last_words(revoked, self.flattens(), orders.open, allowances));
         for words in &orders.locked {
             self.send_last_words(words);
         }
@@ -241,6 +242,20 @@ impl SessionState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_message_says_whose_the_sales_of_a_flatten_are() {
+        let none = RevokedAllowances { taken_back: 0, left: Some(RemainingAllowances { standing: 0, silent: 0 }) };
+        let orders = "I have no open orders. 0 allowances were revoked, none remain.";
+        assert_eq!(last_words(true, false, 0, none), format!("My keys are revoked: I sign nothing more. {orders}"));
+        assert_eq!(
+            last_words(true, true, 0, none),
+            format!(
+                "My keys are revoked: I sign nothing more. The flatten is in force: its sales are the operator's, not mine. \
+                 {orders}"
+            )
+        );
+    }
 
     #[test]
     fn real_money_is_sold_only_after_a_decision() {

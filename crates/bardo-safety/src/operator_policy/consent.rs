@@ -14,8 +14,7 @@ use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 
 /// Approval reason for a transfer without another reason.
-pub(crate) const GIVES_AWAY: &str =
-    "it transfers value away, and the policy sets no dollar amount below which that needs no approval";
+pub(crate) const GIVES_AWAY: &str = "every transfer needs your approval under this policy";
 
 /// Dollars that an action spends or exposes to earlier allowances; `None` if unknown, which callers treat as above every
 /// threshold.

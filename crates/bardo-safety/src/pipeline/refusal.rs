@@ -96,7 +96,7 @@ impl PipelineRefusal {
         Self {
             violations: faults.iter().map(DeclarationFault::violation).collect(),
             simulated: simulated.map(Box::new),
-            ..Self::new(ErrorCode::PermitMismatch, format_args!("it no longer matches its permit: {what}"))
+            ..Self::new(ErrorCode::PermitMismatch, format_args!("not as simulated any more: {what}"))
         }
     }
 

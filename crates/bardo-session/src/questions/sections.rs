@@ -191,7 +191,11 @@ fn places(action: &ActionRequest) -> DetailSection {
             (None, false) if place.part == AddressPart::From => String::new(),
             (None, false) => "  not in the address book".to_owned(),
         };
-        let first = if place.first_seen { "  FIRST PAYMENT TO IT" } else { "" };
+        let first = match (place.first_seen, label.is_empty()) {
+            (true, true) => "  FIRST PAYMENT TO IT",
+            (true, false) => " · FIRST PAYMENT TO IT",
+            (false, _) => "",
+        };
         places.row(part, format_args!("{}{label}{first}", place.address));
     }
     places

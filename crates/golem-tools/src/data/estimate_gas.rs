@@ -74,7 +74,7 @@ impl ReadTool for EstimateGas {
         sprite_trigger: SpriteTrigger::Thinking,
         prompt_snippet: "Cost of an action in gas, native token and dollars, before you propose it.",
         prompt_guidelines: Guidelines {
-            thriving: "Leave an action whose gas eats what it earns.",
+            thriving: "Skip an action whose gas costs more than it earns.",
             cautious: "Compare the worst cost with the expected gain before each action.",
             declining: "Keep enough of the native token for the exits that are left.",
             terminal: "Check that the native token covers all remaining exits.",

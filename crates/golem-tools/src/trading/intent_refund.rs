@@ -47,6 +47,10 @@ pub struct Output {
     status: &'static str,
     /// Refunded amount, in whole tokens.
     amount: String,
+    /// Symbol of the refunded token.
+    token: String,
+    /// Name of the chain on which it is refunded.
+    chain: String,
     /// Transaction that refunded the intent.
     #[serde(flatten)]
     transaction: CancelReceipt,
@@ -57,6 +61,7 @@ pub struct RefundPlan {
     intent_id: String,
     amount: String,
     symbol: SafeText,
+    chain: String,
 }
 
 /// Implementation of `intent_refund`; see [`TOOL_DEF`].
@@ -91,7 +96,7 @@ impl WriteTool for IntentRefund {
         action_class: ActionClass::ClosePosition,
         checks: CHECKS,
         event_params: &["intent_id"],
-        summary_fields: &["intent_id", "status", "tx_hash"],
+        summary_fields: &["amount", "token", "chain", "status", "intent_id", "tx_hash"],
         card: Some(CardKind::CrossChain),
         spenders: &[],
     };
@@ -151,7 +156,10 @@ impl WriteTool for IntentRefund {
             inflows: vec![inflow],
             ..cancellation_proposal(context, &record, ProposalIntent::Refund, call, &expected)
         };
-        Ok((proposal, RefundPlan { intent_id: id.to_string(), amount, symbol }))
+        Ok((
+            proposal,
+            RefundPlan { intent_id: id.to_string(), amount, symbol, chain: chain.network().name.to_string() },
+        ))
     }
 
     fn output(
@@ -162,6 +170,10 @@ impl WriteTool for IntentRefund {
         let done = format!("{} {} of intent {} is back in the wallet", plan.amount, plan.symbol, plan.intent_id);
         let (transaction, ended, explanation) = CancelReceipt::of(context, committed, &done)?;
         let status = if ended { "refunded" } else { "expired" };
-        Ok(ToolReply::new(Output { intent_id: plan.intent_id, status, amount: plan.amount, transaction }, explanation))
+        let RefundPlan { intent_id, amount, symbol, chain } = plan;
+        Ok(ToolReply::new(
+            Output { intent_id, status, amount, token: symbol.to_string(), chain, transaction },
+            explanation,
+        ))
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::allowances::{self, APPROVAL_GAS, approve};
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool, address};
-use crate::shared::{CHECKS, PlanReceipt, head_time, invalid};
+use crate::shared::{CHECKS, PlanReceipt, contract_name, head_time, invalid};
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::ToolError;
 use bardo_base::model::{
@@ -185,8 +185,8 @@ impl WriteTool for TokenApprove {
         let shown = shown(amount, token.decimals);
         // The approval screen shows the full address separately, so a label is enough here.
         let label = chain.network().book.label(spender);
-        let who = label.clone().unwrap_or_else(|| spender.to_string());
-        let expected = format!("{who} may take {shown} {}", token.symbol);
+        let who = label.as_deref().map_or_else(|| spender.to_string(), contract_name);
+        let expected = format!("Approve {shown} {} for {who}", token.symbol);
         let plan = ApprovalPlan {
             token: if token.listed { token.symbol.to_string() } else { contract.to_string() },
             decimals: token.decimals,
@@ -222,7 +222,7 @@ impl WriteTool for TokenApprove {
     ) -> Result<ToolReply<Output>, ToolError> {
         let sent = PlanReceipt::of(context, committed)?;
         let allowance = shown(plan.amount, plan.decimals);
-        let who = plan.label.clone().unwrap_or_else(|| plan.spender.to_string());
+        let who = plan.label.as_deref().map_or_else(|| plan.spender.to_string(), contract_name);
         let explanation = sent.explain(&format!("{who} may take {allowance} {}", plan.token));
         let output = Output {
             token: plan.token,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::allowances::{self, APPROVAL_GAS, approve};
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool, address};
-use crate::shared::{CHECKS, PlanReceipt, invalid};
+use crate::shared::{CHECKS, PlanReceipt, contract_name, invalid};
 use bardo_abi::permit2::Permit2::{self, TokenSpenderPair};
 use bardo_base::error::ToolError;
 use bardo_base::model::{
@@ -163,7 +163,8 @@ impl WriteTool for TokenRevoke {
         let book = &chain.network().book;
         let name = |text: &String| text.parse().ok().and_then(|one| book.label(one)).unwrap_or_else(|| text.clone());
         let called: Vec<String> = spenders.iter().map(name).collect();
-        let expected = format!("{} may no longer take {}", called.join(", "), token.symbol);
+        let names: Vec<String> = called.iter().map(|label| contract_name(label)).collect();
+        let expected = format!("Revoke {} of {}", token.symbol, names.join(", "));
         let listed = if token.listed { token.symbol.to_string() } else { contract.to_string() };
         let plan = RevocationPlan { token: listed, spenders, called };
         let proposal = Proposal {
@@ -192,7 +193,8 @@ impl WriteTool for TokenRevoke {
         committed: &CommitOutcome,
     ) -> Result<ToolReply<Output>, ToolError> {
         let sent = PlanReceipt::of(context, committed)?;
-        let explanation = sent.explain(&format!("{} may no longer take {}", plan.called.join(", "), plan.token));
+        let names: Vec<String> = plan.called.iter().map(|label| contract_name(label)).collect();
+        let explanation = sent.explain(&format!("{} may no longer take {}", names.join(", "), plan.token));
         let hints = match (plan.spenders.as_slice(), plan.called.as_slice()) {
             ([spender], [called]) if spender != called => json!({"spender_label": called}),
             _ => json!({}),

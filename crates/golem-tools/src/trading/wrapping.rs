@@ -31,7 +31,7 @@ const WRAPPING_GAS: u64 = 100_000;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Amount in whole tokens, such as "0.5". "max" is the wallet's whole balance; of the native token, minus a reserve
+    /// Amount in whole tokens, such as "0.5". "max" is the wallet's whole balance; for wrapping, minus a reserve
     /// for gas.
     amount: String,
     /// Chain name, alias or decimal id.

@@ -66,8 +66,8 @@ impl Replacement {
         let call = if cancels { record.cancellation() } else { signed };
         let nonce = record.signed.nonce();
         let expected = match cancels {
-            true => format!("transaction {original} (nonce {nonce}) can no longer be included"),
-            false => format!("transaction {original} (nonce {nonce}) is included with higher fees"),
+            true => format!("Cancel transaction {original} (nonce {nonce})"),
+            false => format!("Speed up transaction {original} (nonce {nonce})"),
         };
         let fees = record.fees();
         let leg = PlanLeg {

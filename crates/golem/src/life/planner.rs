@@ -11,9 +11,9 @@ use tokio::sync::{mpsc, watch};
 use super::{EventOutput, ScenarioProgress};
 use crate::agent_api::{ActionKind, AgentSession};
 use crate::brain::operator::{self, OperatorRequest};
-use crate::scenario::{ACT, PlayedStep, Scenario, ScenarioStep};
+use crate::scenario::{ACT, PlayedStep, Scenario, ScenarioStep, StepEvents, with_amount};
 use bardo_base::clock::{Clock, ClockParticipation};
-use bardo_base::fabric::{Caption, EventKind, GolemState, GolemThought};
+use bardo_base::fabric::{ApprovalOutcome, Caption, Event, EventKind, GolemState, GolemThought, TxState};
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use golem_tools::engine::ToolResponse;
@@ -27,6 +27,9 @@ const MOST_MISSED: usize = 50;
 /// Maximum length of one wait.
 const LISTENS: Duration = Duration::from_secs(60);
 
+/// Maximum number of events that the planner may be behind during a call.
+const EVENTS_BEHIND: usize = 4_096;
+
 /// Reason for ending a wait early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WaitEnd {
@@ -34,6 +37,29 @@ enum WaitEnd {
     Leaves,
     /// Another scenario must be played.
     AnotherShow,
+}
+
+/// Step that is shown, with its place in the scenario.
+struct ShownStep<'a> {
+    show: &'a str,
+    beat: &'a ScenarioStep,
+    /// Start of the scenario on the clock's steady scale, in milliseconds.
+    begun: u64,
+    /// Number of the step and the total.
+    step: Option<(u32, u32)>,
+}
+
+/// Call of a step, as far as its texts depend on it.
+struct StepCall {
+    /// Amount of the call: the one in its parameters, or the smaller one that the operator chose.
+    amount: Option<String>,
+    events: StepEvents,
+}
+
+impl StepCall {
+    fn text(&self, text: &str) -> String {
+        with_amount(text, self.amount.as_deref())
+    }
 }
 
 /// State of the planner.
@@ -49,8 +75,6 @@ pub(super) struct Planner {
     pub(super) played: watch::Sender<ScenarioProgress>,
     /// Results of the named steps.
     pub(super) answers: BTreeMap<String, Value>,
-    /// Outcomes of the named steps.
-    pub(super) outcomes: BTreeMap<String, PlayedStep>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) thought: u64,
     pub(super) _attendance: ClockParticipation,
@@ -65,7 +89,6 @@ impl Planner {
             show = next;
             self.played.send_replace(ScenarioProgress::default());
             self.answers.clear();
-            self.outcomes.clear();
         }
     }
 
@@ -158,31 +181,38 @@ impl Planner {
 
     /// True if the step has no condition, or its condition holds now.
     fn is_on(&self, beat: &ScenarioStep) -> bool {
-        beat.when.as_ref().is_none_or(|when| when.holds(self.agent.phase(), &self.outcomes))
+        beat.when.as_ref().is_none_or(|when| when.holds(self.agent.phase(), &self.played.borrow().outcomes))
     }
 
     /// Plays one step; `step` is its number and the total. Returns the deviation from its expectations, if any.
     async fn beat(&mut self, show: &str, beat: &ScenarioStep, begun: u64, step: Option<(u32, u32)>) -> Option<String> {
-        if let Some(caption) = &beat.caption {
-            let at_seconds = self.clock.steady_millis().saturating_sub(begun) / 1_000;
-            let caption = Caption { show: clean(show), text: clean(caption), at_seconds };
-            self.voice.emit(EventKind::Caption(caption));
-        }
-        let does = beat.does.as_deref();
+        let shown = ShownStep { show, beat, begun, step };
+        let mut call = StepCall { amount: beat.amount().map(str::to_owned), events: StepEvents::default() };
+        self.caption(&shown, beat.caption.as_deref(), &call);
         if let Some(now) = &beat.now {
-            let kind = beat.params.get("kind").and_then(Value::as_str).and_then(ActionKind::named);
-            let delegation = kind.map(|kind| self.agent.delegation(kind.acts)).unwrap_or_default();
-            let next = clean(beat.next.as_deref().unwrap_or_default());
-            self.voice.emit(EventKind::GolemNow(GolemState { now: clean(now), next, step, delegation }));
+            self.now(&shown, now, beat.next.as_deref(), &call);
         }
         if let Some(text) = &beat.think {
-            self.think(text);
+            self.think(&call.text(text));
         }
-        let does = does?;
+        let does = beat.does.as_deref()?;
         let params = if beat.params.is_null() { json!({}) } else { beat.params_with(&self.answers) };
-        let response = if does == ACT { self.act(params).await } else { self.agent.call(does, params).await };
+        let (response, committed) = self.call(&shown, does, params, &mut call).await;
+        if let Some(error) = response.error.as_ref().filter(|_| committed) {
+            self.think(&format!("It was not done: {}", error.message()));
+        }
+        let outcome = PlayedStep::of(&response).with(call.events);
+        if let Some(texts) = beat.texts_after(&outcome) {
+            self.caption(&shown, texts.caption.as_deref(), &call);
+            if let Some(now) = &texts.now {
+                self.now(&shown, now, texts.next.as_deref(), &call);
+            }
+            if let Some(text) = &texts.think {
+                self.think(&call.text(text));
+            }
+        }
         if let Some(name) = &beat.name {
-            self.outcomes.insert(name.clone(), PlayedStep::of(&response));
+            self.played.send_modify(|played| drop(played.outcomes.insert(name.clone(), outcome)));
             if let Some(data) = &response.data {
                 self.answers.insert(name.clone(), data.clone());
             }
@@ -190,13 +220,91 @@ impl Planner {
         beat.missed(&response)
     }
 
-    /// Previews an action, and commits it if the preview succeeds.
-    async fn act(&mut self, params: Value) -> ToolResponse {
-        let (response, committed) = operator::act(&self.agent, params).await;
-        if let Some(error) = response.error.as_ref().filter(|_| committed) {
-            self.think(&format!("It was not done: {}", error.message()));
+    /// Makes the call of a step, and keeps the shown activity true while the operator decides about it. Returns the
+    /// response, and whether it comes from a commit.
+    async fn call(
+        &self,
+        shown: &ShownStep<'_>,
+        does: &str,
+        params: Value,
+        call: &mut StepCall,
+    ) -> (ToolResponse, bool) {
+        let mut events = self.voice.fabric.subscribe(EVENTS_BEHIND);
+        let mut batch = Vec::new();
+        let answered = {
+            let mut answer = std::pin::pin!(async {
+                match does {
+                    ACT => operator::act(&self.agent, params).await,
+                    tool => (self.agent.call(tool, params).await, false),
+                }
+            });
+            loop {
+                tokio::select! {
+                    biased;
+                    answered = &mut answer => break answered,
+                    more = events.receive(&mut batch, 256) => match more {
+                        true => self.follow_call(&mut batch, shown, call),
+                        false => break answer.await,
+                    },
+                }
+            }
+        };
+        while events.try_receive(&mut batch, 256) {
+            self.follow_call(&mut batch, shown, call);
         }
-        response
+        answered
+    }
+
+    /// Follows the decision about a step's call, and its signatures. The planner makes one call at a time, so that every
+    /// such event of its Golem belongs to this step.
+    fn follow_call(&self, batch: &mut Vec<Arc<Event>>, shown: &ShownStep<'_>, call: &mut StepCall) {
+        let beat = shown.beat;
+        for event in batch.drain(..).filter(|event| event.golem_id == self.voice.golem_id) {
+            match &event.kind {
+                EventKind::ApprovalRequested(_) => {
+                    if let Some(waits) = &beat.waits {
+                        self.now(shown, waits, beat.next.as_deref(), call);
+                    }
+                }
+                EventKind::ApprovalResolved(resolved) => {
+                    call.events.smaller = resolved.outcome == ApprovalOutcome::Edited;
+                    if let Some(amount) = resolved.amount.as_ref().filter(|_| call.events.smaller) {
+                        call.amount = Some(amount.to_string());
+                    }
+                    let prefix = match resolved.outcome {
+                        ApprovalOutcome::Approved | ApprovalOutcome::ApprovedSimilar => "",
+                        ApprovalOutcome::Edited => "You chose a smaller amount. ",
+                        // The texts after the call say what became of it.
+                        ApprovalOutcome::Refused
+                        | ApprovalOutcome::RefusedAndHalted
+                        | ApprovalOutcome::Lapsed
+                        | ApprovalOutcome::Withdrawn => continue,
+                    };
+                    self.caption(shown, beat.approved.as_deref(), call);
+                    if let Some(now) = &beat.now {
+                        self.now(shown, &format!("{prefix}{now}"), beat.next.as_deref(), call);
+                    }
+                }
+                EventKind::TxUpdate(update) if update.state == TxState::Signed => call.events.transaction = true,
+                _ => {}
+            }
+        }
+    }
+
+    fn caption(&self, shown: &ShownStep<'_>, caption: Option<&str>, call: &StepCall) {
+        if let Some(caption) = caption {
+            let at_seconds = self.clock.steady_millis().saturating_sub(shown.begun) / 1_000;
+            let caption = Caption { show: clean(shown.show), text: clean(&call.text(caption)), at_seconds };
+            self.voice.emit(EventKind::Caption(caption));
+        }
+    }
+
+    /// Shows the current activity, with the roles that the step's action passes through.
+    fn now(&self, shown: &ShownStep<'_>, now: &str, next: Option<&str>, call: &StepCall) {
+        let kind = shown.beat.params.get("kind").and_then(Value::as_str).and_then(ActionKind::named);
+        let delegation = kind.map(|kind| self.agent.delegation(kind.acts)).unwrap_or_default();
+        let (now, next) = (clean(&call.text(now)), clean(&call.text(next.unwrap_or_default())));
+        self.voice.emit(EventKind::GolemNow(GolemState { now, next, step: shown.step, delegation }));
     }
 
     fn think(&mut self, text: &str) {

@@ -3,7 +3,8 @@
 
 use serde::Deserialize;
 
-use super::ScenarioFlaw;
+use super::condition::check_name;
+use super::{ScenarioFlaw, StepCondition};
 use bardo_base::model::{Phase, StopLevel};
 
 /// Maximum price change of an event, in basis points.
@@ -15,6 +16,10 @@ pub(super) const MOST_BPS: i32 = 9_900;
 pub struct ScenarioEvent {
     /// Seconds since the start.
     pub at: u64,
+    /// Name of a step; the event comes after the end of its call, or once no step is left to play.
+    pub waits_for: Option<String>,
+    /// Condition for the event at its time; `None` for always.
+    pub when: Option<StepCondition>,
     /// Caption for viewers.
     pub caption: Option<String>,
     /// Effect of the event.
@@ -111,8 +116,14 @@ fn five() -> u64 {
 }
 
 impl ScenarioEvent {
-    /// Checks that the event has a valid effect or a caption.
-    pub(super) fn check(&self) -> Result<(), ScenarioFlaw> {
+    /// Checks that the event has a valid effect or a caption. `named` are the names of the steps that call a tool.
+    pub(super) fn check(&self, named: &[&str]) -> Result<(), ScenarioFlaw> {
+        if let Some(name) = &self.waits_for {
+            check_name(name, named)?;
+        }
+        if let Some(when) = &self.when {
+            when.check(named)?;
+        }
         match &self.deed {
             Some(EventEffect::Market { bps, blocks, .. })
                 if *bps == 0 || *bps < -MOST_BPS || *bps > MOST_BPS || *blocks == 0 =>

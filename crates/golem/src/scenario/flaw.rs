@@ -28,6 +28,12 @@ pub enum ScenarioFlaw {
     /// A beat has an expectation and no action.
     #[error("it expects a result but has no `do`")]
     IdleExpectation,
+    /// Texts for an outcome without any text.
+    #[error("an `ended` needs a caption, now, next or think")]
+    EmptyOutcome,
+    /// A text that quotes the amount of a step without one.
+    #[error("a text says $amount, but the parameters have no amount")]
+    NoAmount,
     /// No tool has this name.
     #[error("there is no tool `{name}`{}", suggestion(near.as_ref()))]
     UnknownTool {
@@ -43,13 +49,13 @@ pub enum ScenarioFlaw {
     #[error("a cue needs a caption or a `do`")]
     EmptyCue,
     /// A condition without content.
-    #[error("`when` is empty: give it a phase, an earlier beat (after), or both")]
+    #[error("`when` is empty: give it a phase, an earlier beat (after), or a beat that has not ended (before)")]
     EmptyCondition,
     /// A condition with a status and no beat.
     #[error("`when` has a status but no beat: name the beat with after")]
     StatusWithoutBeat,
-    /// A condition on a beat that is not before this one, or does nothing.
-    #[error("`when`: no earlier beat with a `do` is named `{name}`{}", suggestion(near.as_ref()))]
+    /// A reference to a beat that is not before this one, or does nothing.
+    #[error("no earlier beat with a `do` is named `{name}`{}", suggestion(near.as_ref()))]
     UnknownBeat {
         /// The name in the condition.
         name: SafeText,
@@ -57,7 +63,7 @@ pub enum ScenarioFlaw {
         near: Option<SafeText>,
     },
     /// A condition on a status that does not exist.
-    #[error("`when`: `{0}` is neither a status, such as success, nor an error code")]
+    #[error("`{0}` is neither a status, such as success, nor an error code")]
     UnknownStatus(SafeText),
 }
 

@@ -3,12 +3,12 @@
 use super::super::ScreenContext;
 use crate::format::{dollars, dollars_left, dollars_used, short_address, short_hash, time_of_day};
 use crate::painter::{StyledText, styled_width};
-use crate::state::call_details::{named, word};
+use crate::state::call_details::{named, named_as_asked, word};
 use crate::state::feed::CallSeen;
 use crate::state::line::chain_words;
 use crate::theme::Role;
 use crate::widgets::decision::{question_brief, question_line};
-use crate::widgets::figure::{left as time_left, readable};
+use crate::widgets::figure::{left as time_left, paid, readable};
 use crate::widgets::words::outcome_words;
 use bardo_base::fabric::ApprovalOutcome;
 use bardo_base::text::{SafeText, width};
@@ -147,12 +147,18 @@ pub(super) fn question_row(question: &Question, known: &ScreenContext<'_>, room:
 /// Row of a past decision, with the reason given.
 pub(super) fn decision_row(call: &CallSeen) -> RowEnds {
     let (words, role) = outcome(call);
+    let smaller = call.resolved.as_ref().filter(|resolved| resolved.outcome == ApprovalOutcome::Edited);
+    let smaller = smaller.and_then(|resolved| resolved.amount.as_ref());
+    let (asked, words) = match smaller {
+        Some(amount) => (named_as_asked(call), format!("smaller: {}", paid(amount.as_str()))),
+        None => (named(call), words.to_owned()),
+    };
     let why = call.resolved.as_ref().and_then(|resolved| resolved.reason.as_ref());
     let why = why.filter(|why| !why.is_empty()).map(|why| format!("  \"{why}\"")).unwrap_or_default();
     let left = vec![
         (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
-        (format!("{}  ", named(call)), Role::Text),
-        (words.to_owned(), role),
+        (format!("{asked}  "), Role::Text),
+        (words, role),
         (why, Role::TextDim),
     ];
     (left, vec![("Enter".to_owned(), Role::Key)])

@@ -84,7 +84,7 @@ fn an_export_holds_the_entries_that_are_shown_with_their_bodies() {
     let mut screen = found("lookalike\n", &world);
     let requests = screen.act(Action::Export, &world.known(), AREA).unwrap();
     let [ScreenRequest::Write { name, text }] = &requests[..] else { panic!("{requests:?}") };
-    assert!(name.starts_with("bardo-trail-") && name.ends_with(".json"), "{name}");
+    assert!(name.starts_with("bardo-audit-") && name.ends_with(".json"), "{name}");
     let written: Value = serde_json::from_str(text).unwrap();
     let entries = written["entries"].as_array().unwrap();
     let numbers: Vec<_> = entries.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect();
@@ -116,13 +116,19 @@ fn what_stands_is_revoked_by_a_question_and_only_what_is_chosen() {
     let mut screen = opened(&world);
     // From the audit log to the approval requests, and to the standing approvals.
     screen.act(Action::NextPanel, &world.known(), AREA);
-    assert!(screen.act(Action::CancelSelected, &world.known(), AREA).is_none(), "a question is no approval");
+    let elsewhere = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
+    assert!(matches!(&elsewhere[..], [ScreenRequest::Notice(_)]), "a question is no approval: {elsewhere:?}");
     screen.act(Action::NextPanel, &world.known(), AREA);
     screen.act(Action::Down, &world.known(), AREA);
     let requests = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
     let [ScreenRequest::Confirm { title, command }] = &requests[..] else { panic!("{requests:?}") };
     assert_eq!(**command, SessionCommand::RevokeGrant { number: 6 });
-    assert_eq!(title.as_str(), "Revoke the standing approval for Swap?");
+    assert!(title.as_str().starts_with("Swap ") && title.as_str().contains(" left. Later ones"), "{title}");
+    // Without any, the key says so.
+    let mut world = world;
+    world.snapshot.grants.clear();
+    let none = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
+    assert!(matches!(&none[..], [ScreenRequest::Notice(words)] if words.as_str().contains("no standing")), "{none:?}");
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn a_swap_by_keyboard_alone_is_previewed_then_decided_as_an_action_of_the_agents
     let text = drawn(&trade, &world, AREA);
     assert!(text.contains("Swap 0.25 WETH for at least 848.283372 USDC") && text.contains("! slippage"), "{text}");
     // The quote's dollars and the offer's differ, and it says why.
-    assert!(text.contains("what goes out at its highest price"), "{text}");
+    assert!(text.contains("at the least favourable prices"), "{text}");
     // It counts down while it is looked at, and then looks as over as it is.
     assert!(text.contains("0:40 left") && text.contains("[ Decide… ]"), "{text}");
     world.now += 15_000;
@@ -439,4 +439,22 @@ fn an_error_about_a_parameter_names_its_field_and_stands_in_it() {
     assert!(text.contains("FAILED: slippage, bps: 900; expected at most 300"), "{text}");
     assert!(text.contains("Correct the field “slippage, bps”.") && !text.contains("bardo tools"), "{text}");
     assert!(text.contains("▸ slippage, bps"), "{text}");
+}
+
+/// The chosen tool, its neighbours and its place among all, at a width that holds only some of them.
+#[test]
+fn the_line_of_tools_follows_the_chosen_one() {
+    let world = world();
+    let mut trade = Trade::default();
+    trade.shown(&world.known());
+    let area = Rect { width: 40, ..AREA };
+    let line = |trade: &Trade| drawn(trade, &world, area).lines().next().unwrap_or_default().to_owned();
+    for (at, chosen) in ["Swap", "Cancel auction", "Refund bridge order", "Quote"].iter().enumerate() {
+        let shown = line(&trade);
+        assert!(shown.contains(&format!("▸ {chosen} ")), "{shown}");
+        assert!(shown.trim_end().ends_with(&format!("{} of 4", at + 1)) && !shown.contains('…'), "{shown}");
+        trade.act(Action::NextPanel, &world.known(), area);
+    }
+    // All fit a wide line, which needs no place.
+    assert!(!drawn(&trade, &world, AREA).contains(" of 4"));
 }

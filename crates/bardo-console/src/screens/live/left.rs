@@ -22,6 +22,7 @@ use crate::widgets::figure::{paid, readable};
 use crate::widgets::gauge::{FullMeaning, Gauge, GaugeLine};
 use crate::widgets::paint::{Row, cut, wrapped};
 use crate::widgets::words;
+use bardo_base::fabric::IntentStatus;
 use bardo_base::text::{SafeText, fit, width};
 use bardo_base::units::{Rounding, Usd};
 use bardo_session::handle::{BreakerState, LimitUsage, SpendState};
@@ -404,23 +405,37 @@ fn holdings(known: &ScreenContext<'_>) -> Vec<(String, String, Option<Usd>)> {
     rows
 }
 
+/// Column at which the amounts of the holdings begin.
+const AMOUNT_AT: usize = 10;
+
 /// Line of the holdings: a held token, or the part of it that is leaving.
 enum HoldingLine {
     Held(String, String, Option<Usd>),
-    OnItsWay(String),
+    /// Texts of the part that is leaving, the longest first. The first one that fits is shown.
+    OnItsWay([String; 2]),
 }
 
-/// Signed and unsettled payments by the symbol of the paid token, with the text of their line.
-fn unsettled_payments(known: &ScreenContext<'_>) -> Vec<(String, String)> {
+/// Signed and unsettled payments by the symbol of the paid token, with the texts of their line. "More" marks an amount
+/// that has left the wallet, so that the figure above does not contain it.
+fn unsettled_payments(known: &ScreenContext<'_>) -> Vec<(String, [String; 2])> {
     let mut all = Vec::new();
     let feed = known.feed;
     for (_, order) in feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {
         // The tokens stay in the wallet, and in its figure, until a filler takes them.
         let words = format!("{} in an auction", paid(&order.amount_in));
-        all.push((order.token_in.symbol.to_string(), words));
+        all.push((order.token_in.symbol.to_string(), [words.clone(), words]));
     }
     for (_, intent) in feed.intents.iter().filter(|(_, intent)| !is_over(intent)) {
-        let words = format!("besides {} on the way to {}", paid(&intent.amount_in), intent.destination_chain);
+        let (amount, to) = (paid(&intent.amount_in), &intent.destination_chain);
+        let words = match intent.status {
+            IntentStatus::Pending => [format!("{amount} leaving for {to}"), format!("{amount} leaving")],
+            IntentStatus::Filling | IntentStatus::Filled => {
+                [format!("{amount} more on its way to {to}"), format!("{amount} more on its way")]
+            }
+            IntentStatus::Expired | IntentStatus::Refunded => {
+                [format!("{amount} more to be refunded"), format!("{amount} to refund")]
+            }
+        };
         all.push((intent.token_in.symbol.to_string(), words));
     }
     for call in feed.calls.iter().filter(|call| call.standing() == CallStatus::Sent) {
@@ -431,7 +446,8 @@ fn unsettled_payments(known: &ScreenContext<'_>) -> Vec<(String, String)> {
             && call.tool() == "uniswap_execute_swap"
         {
             let symbol = SafeText::clean(symbol, 20).to_string();
-            all.push((symbol, format!("{} being sold", paid(amount))));
+            let words = format!("{} being sold", paid(amount));
+            all.push((symbol, [words.clone(), words]));
         }
     }
     all
@@ -441,12 +457,13 @@ fn holding_lines(known: &ScreenContext<'_>) -> Vec<HoldingLine> {
     let mut moving = unsettled_payments(known);
     let mut lines = Vec::new();
     for (symbol, held, value) in holdings(known) {
-        let below: Vec<String> = moving.extract_if(.., |(of, _)| *of == symbol).map(|(_, words)| words).collect();
+        let below: Vec<_> = moving.extract_if(.., |(of, _)| *of == symbol).map(|(_, words)| words).collect();
         lines.push(HoldingLine::Held(symbol, held, value));
         lines.extend(below.into_iter().map(HoldingLine::OnItsWay));
     }
     // Tokens that are no longer held but still leaving.
-    lines.extend(moving.into_iter().map(|(symbol, words)| HoldingLine::OnItsWay(format!("{symbol} {words}"))));
+    let gone = moving.into_iter().map(|(symbol, words)| words.map(|words| format!("{symbol} {words}")));
+    lines.extend(gone.map(HoldingLine::OnItsWay));
     lines
 }
 
@@ -486,8 +503,13 @@ impl Widget for HoldingPanel<'_> {
         for ((at, row), part) in (0..).zip(rows.iter().take(shown)).zip(parts) {
             let (symbol, held, value) = match row {
                 HoldingLine::Held(symbol, held, value) => (symbol, held, value),
-                HoldingLine::OnItsWay(words) => {
-                    let left = [(format!("{:<9} ", ""), Role::Text), (words.clone(), Role::StateCare)];
+                HoldingLine::OnItsWay(texts) => {
+                    let whole = usize::from(inner.width);
+                    let [_, short] = texts;
+                    let words = texts.iter().find(|words| width(words) <= whole).unwrap_or(short);
+                    // Below the amount, moved to the left as far as the text needs.
+                    let indent = AMOUNT_AT.min(whole.saturating_sub(width(words)));
+                    let left = [(" ".repeat(indent), Role::Text), (words.clone(), Role::StateCare)];
                     painter.pieces(line(inner, at), &cut(&left, usize::from(inner.width)));
                     continue;
                 }

@@ -19,6 +19,7 @@ use crate::widgets::chart::{ChartModel, LineChart, TimeRange};
 use crate::widgets::decision::WHOLE_GOLEM;
 use crate::widgets::paint::{Row, cut, wrapped};
 use bardo_base::fabric::{MemoryHits, Vitals};
+use bardo_base::model::Phase;
 use bardo_base::text::{fit, width};
 use bardo_base::units::Usd;
 
@@ -375,7 +376,9 @@ impl Widget for EquityPanel<'_> {
         let painter = &mut Painter { buffer, theme };
         let mut model = equity_model(known, range);
         let right = model.newest(known.moment());
-        let title = titled(format!("Equity {}", range.describe()), &mut model.legend, &right, area.width);
+        // The Golem measured it, so that the curve ends with the Golem; the header goes on.
+        let ended = if known.feed.phase == Some(Phase::Terminal) { ", until the Golem died" } else { "" };
+        let title = titled(format!("Equity {}{ended}", range.describe()), &mut model.legend, &right, area.width);
         painter.frame(area, &title, &right, border(focus));
         painter.render(LineChart::new(&model, painter.theme, known.moment()), roomy(area));
     }
@@ -400,13 +403,13 @@ fn stops_words(known: &ScreenContext<'_>) -> Option<String> {
         ([], _) => {
             // A recording before version 4.
             let stop = known.feed.vitals.as_ref().and_then(stop_loss)?;
-            Some(format!("stops at {}", whole_dollars(stop)))
+            Some(format!("stop-loss at {}", whole_dollars(stop)))
         }
         (_, []) => None,
-        ([_], [one]) => Some(format!("stops at {}", whole_dollars(one.stops_at))),
+        ([_], [one]) => Some(format!("stop-loss at {}", whole_dollars(one.stops_at))),
         (_, many) => {
-            let each = many.iter().map(|one| format!("{} {}", one.chain, whole_dollars(one.stops_at)));
-            Some(format!("stops at {}", each.collect::<Vec<_>>().join(", ")))
+            let each = many.iter().map(|one| format!("{} at {}", one.chain, whole_dollars(one.stops_at)));
+            Some(format!("stop-loss on {}", each.collect::<Vec<_>>().join(", ")))
         }
     }
 }

@@ -170,10 +170,7 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     let has = |field: &str| bounds.get(field).and_then(Value::as_array).is_some_and(|flows| !flows.is_empty());
     if has("pays_at_most") && has("receives_at_least") {
         // The quote above values the same tokens by their feeds.
-        all.push(
-            Row::new("dollars         ", Role::TextDim)
-                .then("what goes out at its highest price, what comes in at its lowest", Role::TextDim),
-        );
+        all.push(Row::new("dollars         ", Role::TextDim).then("at the least favourable prices", Role::TextDim));
     }
     if let Some(gas) = text(permit, "gas_usd").and_then(|usd| usd.as_str().parse().ok()) {
         all.push(Row::new("gas at most     ", Role::TextDim).end(dollars(gas), Role::Text));

@@ -9,11 +9,24 @@ use super::super::{ScreenContext, ScreenRequest};
 use super::Trade;
 use crate::painter::{Painter, StyledText};
 use crate::theme::{Role, Theme};
-use bardo_base::text::width;
+use bardo_base::text::{SafeText, width};
 use bardo_base::units::TokenAmount;
 
 /// Fields that name the chain on which an action starts.
 pub(super) const CHAIN_FIELDS: [&str; 3] = ["chain", "chain_id", "source_chain"];
+
+/// Tools whose paid or named token cannot be the native one: a market or an order takes it wrapped only, and it has no
+/// allowances.
+const TAKE_NO_NATIVE: [&str; 8] = [
+    "lending_borrow",
+    "lending_repay",
+    "lending_supply",
+    "lending_withdraw",
+    "token_approve",
+    "token_revoke",
+    "uniswap_check_allowance",
+    "uniswap_submit_uniswapx_order",
+];
 
 impl Trade {
     /// Line of the choices, between the fields and the help.
@@ -50,6 +63,13 @@ impl Trade {
                 held.for_each(|row| add(row.symbol.as_str()));
                 let listed = known.page.chains.iter().flat_map(|chain| &chain.tokens);
                 listed.for_each(|token| add(token.symbol.as_str()));
+                if field.name != "token_out" && TAKE_NO_NATIVE.contains(&form.tool.as_str()) {
+                    let natives = known.feed.native_symbols.values();
+                    let held = known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings);
+                    let held = held.filter_map(|chain| known.native_symbol(chain.chain_id));
+                    let natives: Vec<&SafeText> = natives.chain(held).collect();
+                    all.retain(|symbol| !natives.iter().any(|native| native.as_str() == symbol));
+                }
             }
             "chain" | "chain_id" | "source_chain" | "destination_chain" => {
                 let chains = known.page.network.iter().flat_map(|network| &network.chains);

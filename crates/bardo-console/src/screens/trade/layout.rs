@@ -56,19 +56,26 @@ impl Trade {
         (fields, Rect { x: button.x + margin, width: button.width - margin, ..button })
     }
 
-    /// Tools that fit the line of tabs, with their indices.
+    /// Tools that fit the line of tabs, with their indices: consecutive ones around the chosen tool. If not all fit, the
+    /// line keeps room for [`Self::place_words`].
     pub(super) fn tabs(&self, width_of_line: u16) -> Vec<(usize, String)> {
-        let mut tabs = Vec::new();
-        let mut used = 0;
-        for (at, name) in self.tools.iter().enumerate() {
-            let word = format!(" {} ", widgets::plain::tool_word(name));
-            used += width(&word) + 1;
-            // The chosen tool is always in the line, whatever else has no room.
-            let more = if at + 1 < self.tools.len() { " + 9 more".len() } else { 0 };
-            if used + more <= usize::from(width_of_line) || at == self.chosen {
-                tabs.push((at, word));
-            }
+        let all: Vec<String> = self.tools.iter().map(|name| format!(" {} ", widgets::plain::tool_word(name))).collect();
+        let columns = |of: &[String]| of.iter().map(|word| width(word) + 1).sum::<usize>();
+        let whole = usize::from(width_of_line);
+        let room = if columns(&all) <= whole { whole } else { whole.saturating_sub(width(&self.place_words()) + 1) };
+        let fits = |first: usize, last: usize| all.get(first..=last).is_some_and(|of| columns(of) <= room);
+        // The chosen tool with the next one, as far to the left as both stay in the line.
+        let next = (self.chosen + 1).min(all.len().saturating_sub(1));
+        let first = (0..=self.chosen).find(|first| fits(*first, next)).unwrap_or(self.chosen);
+        let mut last = self.chosen.max(first);
+        while last + 1 < all.len() && fits(first, last + 1) {
+            last += 1;
         }
-        tabs
+        all.into_iter().enumerate().skip(first).take(last + 1 - first).collect()
+    }
+
+    /// Place of the chosen tool among all, such as `7 of 17`.
+    pub(super) fn place_words(&self) -> String {
+        format!("{} of {} ", self.chosen + 1, self.tools.len())
     }
 }

@@ -115,6 +115,8 @@ pub struct CallSeen {
     pub asked: Option<(u64, ApprovalRequested)>,
     /// Resolution of the approval request.
     pub resolved: Option<ApprovalResolved>,
+    /// Amount that the last approval request was about, if the operator chose a smaller one.
+    pub asked_amount: Option<String>,
     /// Transactions, each with the time of its last update.
     pub transactions: Vec<(u64, TxUpdate)>,
     /// Error that ended the call.
@@ -171,6 +173,7 @@ impl CallSeen {
             offer: None,
             asked: None,
             resolved: None,
+            asked_amount: None,
             transactions: Vec::new(),
             error: None,
             end: None,

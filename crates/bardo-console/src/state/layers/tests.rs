@@ -881,10 +881,13 @@ fn at_80_by_24_the_shortest_form_comes_first_and_z_shows_more_of_it_at_once() {
     for words in ["9 checks passed", "own UNI price $7.83", "✓ policy contract", "in address book: ", "the wallet"] {
         assert!(rest.contains(words), "{words}\n{rest}");
     }
-    // Full screen shows the long form, whose lines differ from those already seen.
+    // Full screen shows the long form, whose lines differ from those already seen. It keeps the place in the text.
     press(&mut state, Key::char('z'));
     state.update(crate::view::drawn(&state));
+    assert!(!screen(&state).contains("lines 1–"), "{}", screen(&state));
     assert!(unseen(&state).is_some_and(|lines| lines > 0));
+    press(&mut state, Key::char('g'));
+    state.update(crate::view::drawn(&state));
     let lines = |shown: &str| shown.split("lines 1–").nth(1)?.split(' ').next()?.parse::<usize>().ok();
     let (before, after) = (lines(&first).unwrap(), lines(&screen(&state)).unwrap());
     assert!(after >= before + 5, "{before} lines at once, then {after}\n{}", screen(&state));
@@ -979,7 +982,7 @@ fn a_lifted_stop_takes_the_place_of_its_alert() {
     let lowered = event(&state, EventKind::HaltLowered(halt(None)));
     state.update(lowered);
     let alert = state.fresh_alert().map(|alert| alert.text.to_string());
-    assert_eq!(alert.as_deref(), Some("the stop is lifted, by operator"));
+    assert_eq!(alert.as_deref(), Some("the operator lifted the stop"));
 }
 
 #[test]

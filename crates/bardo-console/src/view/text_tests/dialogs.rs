@@ -187,10 +187,7 @@ fn a_standing_approval_is_revoked_by_a_letter_and_enter_and_by_neither_alone() {
     };
     let mut state = revoking(120, 40);
     let words = shown(&state);
-    assert!(
-        words.contains("Revoke the standing approval for Swap?") && words.contains("Nothing is picked."),
-        "{words}"
-    );
+    assert!(words.contains("Revoke this standing approval?") && words.contains("Nothing is selected."), "{words}");
     // Presses a key after the guard time, which each key restarts.
     let calmly = |state: &mut State, pressed: Key| {
         state.update(Input::Time(state.clock.now_millis + 1_000));
@@ -198,7 +195,7 @@ fn a_standing_approval_is_revoked_by_a_letter_and_enter_and_by_neither_alone() {
     };
     assert_eq!(calmly(&mut state, Key::plain(KeyCode::Enter)), None);
     assert_eq!(calmly(&mut state, Key::char('y')), None);
-    assert!(shown(&state).contains("Picked: yes"), "{}", shown(&state));
+    assert!(shown(&state).contains("Selected: revoke it"), "{}", shown(&state));
     let done = calmly(&mut state, Key::plain(KeyCode::Enter));
     assert_eq!(done, Some(SessionCommand::RevokeGrant { number: 4 }));
     // In read-only mode, the dialog is not opened.

@@ -104,7 +104,7 @@ fn four_fifths_of_any_cap_is_an_alert_once() {
     assert_eq!(full(&mut state, &|next| limits(next).calls = (7, 10)), [""; 0]);
     assert_eq!(full(&mut state, &|next| next.grants = vec![grant("101")]), [""; 0]);
     let used = full(&mut state, &|next| next.grants = vec![grant("99")]);
-    assert_eq!(used, ["80 % of standing approval 4 is used"]);
+    assert_eq!(used, ["standing approval Swap WETH USDC: $99.00 of $500.00 left"]);
     // The audit screen shows the full scope.
     let mut next = snapshot();
     next.grants = vec![grant("380")];

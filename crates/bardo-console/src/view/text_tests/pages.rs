@@ -85,13 +85,13 @@ fn tab_gives_the_keys_to_a_panel_of_live_and_z_shows_it_alone() {
 fn at_eighty_columns_the_keys_that_freeze_and_pause_are_in_the_hints() {
     let state = running(80, 24, &text("Selling."));
     let last = drawn(&state).pop().unwrap();
-    for words in ["0-9 Live", "Space freeze", "p pause", "Ctrl-X STOP", "? help"] {
+    for words in ["0-9 screens", "Space freeze", "p pause", "Ctrl-X STOP", "? help"] {
         assert!(last.contains(words), "{words}: {last}");
     }
 }
 
 /// Vitals with so much lost, in basis points.
-fn vitals(bps: u64) -> EventKind {
+pub(super) fn vitals(bps: u64) -> EventKind {
     EventKind::Vitals(Box::new(Vitals {
         phase: Phase::Thriving,
         why: text("nothing is wrong"),
@@ -112,7 +112,9 @@ fn vitals(bps: u64) -> EventKind {
 #[test]
 fn nothing_lost_has_no_minus() {
     let mut state = running(120, 40, &text("Selling."));
-    for (bps, told) in [(0, " 0.0% of 10%"), (9, " 0.0% of 10%"), (35, "−0.3% of 10%")] {
+    for (bps, told) in
+        [(0, " 0.0% of 10%"), (4, " 0.0% of 10%"), (5, "−0.1% of 10%"), (35, "−0.4% of 10%"), (547, "−5.5% of 10%")]
+    {
         tell(&mut state, None, vec![vitals(bps)]);
         assert!(shown(&state).contains(told), "{bps}\n{}", shown(&state));
     }
@@ -160,14 +162,14 @@ fn the_fall_shown_is_that_of_the_chain_closest_to_its_stop_loss() {
         assert!(shown(&state).contains(words), "{words}\n{}", shown(&state));
     }
     state.update(Input::Resize(Size { width: 160, height: 50 }));
-    assert!(shown(&state).contains("stops at ethereum $18,000, base $4,500"), "{}", shown(&state));
+    assert!(shown(&state).contains("stop-loss on ethereum at $18,000, base at $4,500"), "{}", shown(&state));
     key(&mut state, '4');
     for words in ["$4,500.00 on base", "10 % under its highest $5,000.00", "$18,000.00 on ethereum"] {
         assert!(shown(&state).contains(words), "{words}\n{}", shown(&state));
     }
     // Before the first action the ledger has no mark: the fall of the whole, by which the phase goes, is shown.
     let unmarked = stop("ethereum", 31_337, Some("19900"), "0", "0");
-    assert!(shown(&with(vec![unmarked])).contains("−0.3% of 10%"), "35 basis points, cut to tenths");
+    assert!(shown(&with(vec![unmarked])).contains("−0.4% of 10%"), "35 basis points, rounded to tenths");
     // One chain needs no name; one that is not known is not taken for one that is well.
     assert!(shown(&with(vec![ethereum()])).contains("−0.5% of 10%"));
     let unknown = with(vec![ethereum(), stop("base", 31_338, None, "5000", "4500")]);

@@ -308,7 +308,7 @@ impl Decision {
             Action::HalfPageUp => self.offset = self.offset.saturating_sub(page),
             Action::Top => self.offset = 0,
             Action::Bottom => self.offset = usize::MAX,
-            Action::Zoom => (self.full, self.offset) = (!self.full, 0),
+            Action::Zoom => self.full = !self.full,
             Action::RawCall => {
                 self.raw = !self.raw;
                 self.offset = 0;

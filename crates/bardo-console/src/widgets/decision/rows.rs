@@ -2,7 +2,7 @@
 //! forms of a request for lists.
 
 use super::{DecisionModel, PLACES, TO_READ, cents, ids, ids_below, places};
-use crate::format::{dollars_used, grouped, short_address, time_of_day};
+use crate::format::{dollars_used, grouped, short_address, short_hash, time_of_day};
 use crate::painter::{StyledText, styled_width};
 use crate::theme::Role;
 use crate::widgets::Moment;
@@ -13,7 +13,7 @@ use crate::widgets::plain::tool_word;
 use crate::widgets::words::{check_word, counted, figure_of, policy_value, policy_word};
 use bardo_base::chains::display_name;
 use bardo_base::display::readable_figure;
-use bardo_base::fabric::{CheckOutcome, Finding};
+use bardo_base::fabric::{AskReason, CheckOutcome, Finding};
 use bardo_base::model::Check;
 use bardo_base::text::{SafeText, width as width_of};
 use bardo_session::questions::signed::{ReadableMessage, inside_calls};
@@ -58,11 +58,11 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> 
                 level.map_or("no stop".to_owned(), |level| level.to_string())
             };
             let change = match from == to {
-                true => format!("The stop ladder stays at {}.", level(to)),
-                false => format!("The stop ladder goes from {} to {}.", level(from), level(to)),
+                true => format!("The stop stays at {}.", level(to)),
+                false => format!("In force now: {}. After your approval: {}.", level(from), level(to)),
             };
             rows.push(Row::new(change, Role::Dialog));
-            rows.push(Row::new("It was set by ", Role::TextDim).then(said.as_str(), Role::Dialog));
+            rows.push(Row::new("Set by ", Role::TextDim).then(said.as_str(), Role::Dialog));
             if from != to {
                 rows.push(Row::new("Blocked actions may start again at once.", Role::StateCare));
             }
@@ -123,8 +123,24 @@ pub(super) fn asked(question: &Question, places: usize) -> String {
             [one] => format!("{} {}", policy_word(one.field.as_str()), policy_change(one)),
             _ => question.title.to_string(),
         },
+        RequestSubject::Action(_) if replaced(question).is_some() => replaced(question).unwrap_or_default(),
         _ => readable(question.title.as_str(), places),
     }
+}
+
+/// Title of an action that takes the nonce of a waiting transaction, with its cost; `None` for other actions.
+fn replaced(question: &Question) -> Option<String> {
+    question.reasons.iter().find_map(|why| {
+        let AskReason::Replaces { transaction, nonce, cancels, extra_usd, tool, .. } = why else { return None };
+        let verb = if *cancels { "Cancel" } else { "Speed up" };
+        let what = match tool {
+            Some(tool) => format!("{}, transaction {}", tool_word(tool.as_str()), short_hash(*transaction)),
+            None => format!("transaction {}", short_hash(*transaction)),
+        };
+        let more = if *cancels { "" } else { " more" };
+        let most = extra_usd.map(|usd| format!(" · at most {}{more}", cents(usd))).unwrap_or_default();
+        Some(format!("{verb}: {what}, nonce {nonce}{most}"))
+    })
 }
 
 fn policy_rows(rows: &mut Vec<Row>, policy: &PolicyRequest) {
@@ -235,6 +251,9 @@ fn at(millis: u64) -> String {
 
 fn nothing_else_row(action: &ActionRequest) -> Row {
     match &action.nothing_else {
+        Ok(()) if action.changes.iter().all(|change| change.gas) && action.allowances.is_empty() => {
+            Row::new("No token of yours moves by it ✓", Role::StateGood)
+        }
         Ok(()) => Row::new("Nothing else moves ✓", Role::StateGood),
         // The same text is among the warnings that must be read.
         Err(why) => {
@@ -309,7 +328,7 @@ pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usiz
             None => row.then(" not listed", Role::StateCare),
         };
         if place.first_seen {
-            row = row.then(" FIRST PAYMENT TO IT", Role::StateBad);
+            row = row.then(" · ", Role::TextDim).then("FIRST PAYMENT TO IT", Role::StateBad);
         }
         rows.push(row);
     }
@@ -531,7 +550,7 @@ fn place_rows(rows: &mut Vec<Row>, action: &ActionRequest, columns: usize) {
             row = row.then("  not in the address book", Role::StateCare);
         }
         if place.first_seen {
-            row = row.then("  FIRST PAYMENT TO IT", Role::StateBad);
+            row = row.then(" · ", Role::TextDim).then("FIRST PAYMENT TO IT", Role::StateBad);
         }
         rows.push(row);
     }
@@ -602,6 +621,9 @@ pub fn question_brief(question: &Question) -> String {
         && let Some(to) = action.places.iter().find(|place| place.part == AddressPart::Receiver)
     {
         return format!("Send {} {token} → {}", readable_figure(amount, SHORT), short_address(to.address));
+    }
+    if let RequestSubject::Lower { to, .. } = &question.about {
+        return to.map_or("Lift the stop".to_owned(), |to| format!("Lower the stop to {to}"));
     }
     asked(question, SHORT)
 }

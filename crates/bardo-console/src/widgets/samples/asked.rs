@@ -307,7 +307,7 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
         (allowance.amount, allowance.for_open_orders) = ("0.85".to_owned(), Some("0.25".to_owned()));
     }
     let lower =
-        RequestSubject::Lower { from: Some(StopLevel::Halt), to: None, said: text("operator: the price is wrong") };
+        RequestSubject::Lower { from: Some(StopLevel::Halt), to: None, said: text("the operator: the price is wrong") };
     vec![
         ("fresh", fresh),
         ("looked", looked(&asked)),

@@ -92,8 +92,7 @@ pub fn bridges() -> Vec<(&'static str, BridgeModel)> {
 
 /// A transfer and an order cancellation, which sign but have no card of their own.
 pub fn plains() -> Vec<(&'static str, PlainModel)> {
-    let params =
-        json!({"token": "USDC", "amount": "120", "to": Address::repeat_byte(0xab).to_string(), "chain": "ethereum"});
+    let params = json!({"token": "USDC", "amount": "120", "recipient": Address::repeat_byte(0xab).to_string(), "chain_id": "ethereum"});
     let transfer = PlainModel::asked(START_MILLIS, "wallet_transfer_token", params);
     let wanted = ["running", "sent", "waiting", "goes ahead", "blocked", "refused", "lapsed"];
     let order = json!({"order_hash": B256::repeat_byte(0x4b).to_string(), "chain": "ethereum"});
@@ -106,5 +105,18 @@ pub fn plains() -> Vec<(&'static str, PlainModel)> {
     };
     all.extend(one("cancelling", &cancel));
     all.extend(one("refunding", &refund));
+    let mut refunded = refund;
+    refunded.fold(
+        START_MILLIS + 3_000,
+        &EventKind::ToolEnd(ToolEnd {
+            success: true,
+            state: Some(EndState::Done),
+            duration_ms: 2_900,
+            result_summary: json!({"amount": "100", "token": "USDC", "chain": "ethereum", "status": "refunded",
+            "intent_id": B256::repeat_byte(0xb2).to_string(), "tx_hash": B256::repeat_byte(0x7a).to_string()}),
+            card: None,
+        }),
+    );
+    all.push(("refunded", refunded));
     all
 }

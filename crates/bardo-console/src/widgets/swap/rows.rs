@@ -209,10 +209,10 @@ impl SwapModel {
 
     pub(super) fn verdict_row(&self) -> Option<Row> {
         let verified = self.verified.as_ref()?;
-        let source = verified.ground_truth_source.replace(" and ", " + ");
         if verified.unfilled {
             return None;
         }
+        let source = source_words(&verified.ground_truth_source);
         Some(if verified.matched {
             Row::new("Chain agrees ✓ ", Role::StateGood).then(SafeText::clean(&source, 60).as_str(), Role::TextDim)
         } else {
@@ -239,4 +239,32 @@ fn change_words(before: &str, after: &str) -> String {
     let Some(change) = after.checked_sub(before) else { return String::new() };
     let figure = change.abs().normalize().to_string();
     if change.is_sign_negative() { format!("−{}", paid(&figure)) } else { format!("+{}", amount(&figure)) }
+}
+
+/// Sources of a verification in words.
+pub(crate) fn source_words(source: &str) -> String {
+    let parts = source.split(" + ").flat_map(|part| part.split(" and ")).map(|part| match part.trim() {
+        "transaction_receipt" => "receipt".to_owned(),
+        "balance_diff" => "balances".to_owned(),
+        "erc7683_intent_status" => "order status".to_owned(),
+        "destination_balance_diff" => "balances on the destination".to_owned(),
+        other => other.replace('_', " "),
+    });
+    parts.collect::<Vec<_>>().join(" + ")
+}
+
+#[cfg(test)]
+mod source_tests {
+    use super::source_words;
+
+    #[test]
+    fn the_sources_of_a_verification_have_no_code_names() {
+        for (source, words) in [
+            ("transaction_receipt + balance_diff", "receipt + balances"),
+            ("erc7683_intent_status + destination_balance_diff", "order status + balances on the destination"),
+            ("receipt and balances", "receipt + balances"),
+        ] {
+            assert_eq!(source_words(source), words);
+        }
+    }
 }

@@ -163,8 +163,8 @@ fn a_smaller_amount_is_the_one_that_the_card_names() {
         (
             "wallet_transfer_token",
             json!({ "token": "USDC", "amount": "25", "recipient": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8" }),
-            "amount 25 ",
-            "amount 0.1 ",
+            "Send 25 USDC",
+            "Send 0.1 USDC",
         ),
         (
             "uniswap_submit_cross_chain_intent",

@@ -13,7 +13,7 @@ use crate::widgets::gauge::{FullMeaning, Gauge, GaugeLine};
 use crate::widgets::paint::{Group, chosen};
 use crate::widgets::sprite::{self, Sprite, SpriteModel};
 use bardo_base::fabric::{LendingVitals, SpriteState, Vitals, health_factor};
-use bardo_base::model::Phase;
+use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::{SafeText, fit};
 use bardo_base::units::{TokenAmount, Usd};
 
@@ -36,6 +36,14 @@ fn body_words(state: SpriteState) -> &'static str {
 
 fn phase(known: &ScreenContext<'_>) -> Phase {
     known.feed.phase.or_else(|| known.snapshot.map(|snapshot| snapshot.phase)).unwrap_or(Phase::Thriving)
+}
+
+/// Stop in force, from the snapshot, or from the events where there is none.
+fn stop(known: &ScreenContext<'_>) -> Option<StopLevel> {
+    match known.snapshot {
+        Some(snapshot) => snapshot.stop.as_ref().map(|stop| stop.level),
+        None => known.feed.stop.as_ref().and_then(|stop| stop.level),
+    }
 }
 
 /// Display text of a role. The unrestricted role is shown as a plain Golem, because its name explains nothing.
@@ -84,10 +92,12 @@ impl Widget for GolemPanel<'_> {
             if known.motion || !of.is_empty() {
                 painter.pieces(line(words, 2), &[(text, Role::TextDim)]);
             }
-            painter.pieces(
-                line(words, 3),
-                &[(fit(vitals.why.as_str(), usize::from(words.width)).into_owned(), Role::TextDim)],
-            );
+            // Under a stop, "nothing is wrong" would be about the vital signs alone.
+            let (why, role) = match stop(known) {
+                Some(level) => (format!("stop: {level}"), Role::StateCare),
+                None => (vitals.why.to_string(), Role::TextDim),
+            };
+            painter.pieces(line(words, 3), &[(fit(&why, usize::from(words.width)).into_owned(), role)]);
         }
         let gauges = Rect { y: inner.y + 4, height: inner.height.saturating_sub(4), ..inner };
         for (at, gauge) in (0..gauges.height).zip(vital_gauges(known)) {
@@ -96,10 +106,11 @@ impl Widget for GolemPanel<'_> {
     }
 }
 
-/// Drawdown in percent with one decimal; a value that rounds to zero has no minus sign.
+/// Drawdown in percent, rounded to one decimal; a value that rounds to zero has no minus sign.
 fn fall(bps: u64) -> String {
-    let sign = if bps < 10 { "" } else { "−" };
-    format!("{sign}{}.{}", bps / 100, bps % 100 / 10)
+    let tenths = bps.saturating_add(5) / 10;
+    let sign = if tenths == 0 { "" } else { "−" };
+    format!("{sign}{}.{}", tenths / 10, tenths % 10)
 }
 
 /// Drawdown of the holdings from their high-water mark, and the drawdown at which the stop-loss acts, in basis points.
