@@ -405,7 +405,7 @@ fn leaving_with_something_in_flight_asks_and_writes_the_trades_where_that_is_wan
     pty.type_keys("q");
     pty.until_shown("Quit Bardo?");
     pty.type_keys("e");
-    pty.until_shown("written to bardo-trades-");
+    pty.until_shown(".csv is written");
     // The one completed swap, not the waiting one.
     let files = trades(&home);
     let [file] = &files[..] else { panic!("{files:?}") };

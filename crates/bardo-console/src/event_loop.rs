@@ -320,7 +320,8 @@ pub(super) fn now_millis() -> u64 {
     elapsed.map_or(0, |elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Notice about a file that was written to the folder, which is named where it is known.
+/// Notice about a file that was written to the folder, which is named where it is known. The name comes first, so that a
+/// short line cuts the folder.
 fn written_words(name: &str, folder: Option<std::path::PathBuf>) -> String {
-    folder.map_or_else(|| format!("written to {name}"), |folder| format!("written to {}", folder.join(name).display()))
+    folder.map_or_else(|| format!("{name} is written"), |folder| format!("{name} is written to {}", folder.display()))
 }
