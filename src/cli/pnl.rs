@@ -19,8 +19,9 @@ use bardo_base::units::{SignedUsd, Usd};
 use bardo_runtime::accounting::{self, BalanceCheck, BookKeeper, Books, ReportScope};
 use bardo_runtime::data::{ALL_MIGRATIONS, DataFolder, LedgerKind, open_paper};
 use bardo_runtime::labels::own_accounts;
+use bardo_sandbox::boot::bundled_description;
 use bardo_store::{Store, StoreConfig};
-use golem_chain::network::{Network, NetworkPlan, named};
+use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, Network, NetworkPlan, named};
 
 /// Seconds of a day.
 const DAY: u64 = 86_400;
@@ -178,6 +179,13 @@ fn stored(
             .cloned()
             .collect::<Vec<_>>(),
     );
+    // A paper ledger describes no tokens: those of a devnet are in the bundled address book.
+    let devnets = if options.paper { [DEVNET_ETHEREUM, DEVNET_BASE].as_slice() } else { &[] };
+    for chain_id in devnets {
+        let bundled = bundled_description(*chain_id).map_err(|error| CommandFailure::from(error.to_string()))?;
+        networks.retain(|one| one.chain_id != *chain_id);
+        networks.extend(bundled.map(|chain| chain.network()));
+    }
     let of_devnet = ledger != data.newest_ledger_of(LedgerKind::Real)?;
     let money = if of_devnet { BooksMoney::Play } else { ReportScope::money_of(&networks) };
     let mut findings = Findings {

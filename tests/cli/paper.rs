@@ -227,3 +227,91 @@ fn a_bridge_order_on_paper_moves_the_high_water_mark_with_the_money() {
     let moved = before - mark();
     assert!((990.0..1_010.0).contains(&moved), "{before} {moved}");
 }
+
+/// Answer of a price feed of the devnet, in dollars. `latestRoundData()` of Chainlink's aggregators returns it as the
+/// second word, with eight decimals.
+fn feed(fixture: &Fixture, pair: &str) -> f64 {
+    let address = &fixture.devnet.described["chains"][0]["feeds"][pair]["address"];
+    let words = fixture.ask("eth_call", json!([{"to": address, "data": "0xfeaf968c"}, "latest"]));
+    let words = words.as_str().unwrap_or_else(|| panic!("{pair}: {address}")).trim_start_matches("0x");
+    u128::from_str_radix(&words[64..128], 16).unwrap() as f64 / 1e8
+}
+
+/// Profit and loss of paper trades by hand: what came in, at the feeds' prices of that moment, less what it cost.
+#[test]
+fn profit_and_loss_on_paper_is_that_of_the_trades() {
+    let fixture = Fixture::new();
+    // No block is made unless it is asked for, so a price is the same before and after a call.
+    fixture.ask("evm_setAutomine", json!([false]));
+    let report = || {
+        let (out, err, code) =
+            run(bardo(fixture.home.path()).args(["pnl", "--paper", "--json", "--rpc", &fixture.given]));
+        assert_eq!(code, 0, "{err}");
+        serde_json::from_str::<Value>(&out).unwrap()
+    };
+    let figure = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{value}")).parse::<f64>().unwrap();
+    let near = |value: &Value, by_hand: f64| {
+        assert!((figure(value) - by_hand).abs() < 0.000_01, "{value} is not {by_hand}\n{:#}", report());
+    };
+    let prices = || ["LINK / USD", "USDC / USD", "ETH / USD"].map(|pair| feed(&fixture, pair));
+    let eth = || held(&fixture, "ETH", &["--paper"]);
+    let trade = |changed: Value| {
+        let before = eth();
+        let (answer, _) = fixture.swap(changed, &["--paper", "--approve", "always"]);
+        assert_eq!(answer["decision_hints"]["paper"], true, "{answer}");
+        // Amount received, and gas in ether.
+        (figure(&answer["data"]["amount_out"]), (before - eth()) as f64 / 1e18)
+    };
+
+    // 150 USDC buy LINK, which costs what the dollars are worth. It is worth less at once, by fee and spread.
+    let [link, usdc, ether] = prices();
+    let (bought, gas) = trade(json!({"token_in": "USDC", "token_out": "LINK", "amount": "150"}));
+    let (cost, spread) = (150.0 * usdc, bought * link - 150.0 * usdc);
+    assert!(spread < 0.0 && spread > -2.0, "{spread}");
+    let books = report();
+    near(&books["totals"]["realised"], 0.0);
+    near(&books["totals"]["gas"], gas * ether);
+    near(&books["net"], -gas * ether);
+    let [holding] = books["holdings"].as_array().unwrap().as_slice() else { panic!("{books:#}") };
+    assert_eq!(holding["symbol"], "LINK");
+    near(&holding["cost_usd"], cost);
+    near(&holding["unrealised_usd"], spread);
+    let (spent, _) = used(&fixture, &["--paper"]);
+    assert!((spent - 150.0 * usdc - gas * ether).abs() < 0.05, "{spent}");
+
+    // The market moves for an hour, and a part is sold at the new price.
+    for _ in 0..30 {
+        fixture.ask("evm_increaseTime", json!([120]));
+        fixture.ask("evm_mine", json!([]));
+    }
+    let [later, _, ether_later] = prices();
+    assert!((later - link).abs() > 0.001, "the price has moved");
+    let usdc_later = prices()[1];
+    let (received, gas_later) = trade(json!({"token_in": "LINK", "token_out": "USDC", "amount": "3"}));
+    let books = report();
+    near(&books["totals"]["realised"], received * usdc_later - cost * 3.0 / bought);
+    // The chain's clock is an hour ahead of the action's, so either price is the nearest one.
+    let second = figure(&books["totals"]["gas"]) - gas * ether;
+    let (low, high) = (ether.min(ether_later), ether.max(ether_later));
+    assert!((gas_later * low - 0.000_01..=gas_later * high + 0.000_01).contains(&second), "{second}");
+    assert_eq!((&books["totals"]["trades"], &books["totals"]["incomplete"]), (&json!(2), &json!(0)), "{books:#}");
+    let of = |symbol: &str| {
+        let holdings = books["holdings"].as_array().unwrap();
+        holdings.iter().find(|one| one["symbol"] == symbol).unwrap_or_else(|| panic!("{books:#}")).clone()
+    };
+    near(&of("USDC")["cost_usd"], received * usdc_later);
+    let holding = of("LINK");
+    let rest = cost * (bought - 3.0) / bought;
+    near(&holding["cost_usd"], rest);
+    near(&holding["unrealised_usd"], (bought - 3.0) * later - rest);
+    near(&books["unrealised"], (bought - 3.0) * later - rest);
+    // A fair sale into dollars counts its possible loss and its gas only.
+    let (both, trades) = used(&fixture, &["--paper"]);
+    assert!(both > spent && both < spent + 3.0 && trades == 2, "{spent} {both}");
+
+    // Nothing is left of it after a reset.
+    assert_eq!(paper(&fixture, &["reset"]).2, 0);
+    let books = report();
+    assert_eq!((&books["holdings"], &books["totals"]["trades"]), (&json!([]), &json!(0)), "{books:#}");
+    assert_eq!(used(&fixture, &["--paper"]).0, 0.0);
+}

@@ -504,3 +504,55 @@ fn a_console_that_watches_says_what_it_shows_and_stops_in_earnest() {
     pty.signal("HUP");
     assert!(pty.ended().success());
 }
+
+/// `bardo attach` needs a served session, says how to start one, and says so when it loses it.
+#[test]
+fn a_console_says_that_there_is_no_session_and_that_it_lost_it() {
+    use std::io::BufRead as _;
+    use std::process::{Command, Stdio};
+
+    let home = tempfile::tempdir().unwrap();
+    let program = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
+        command.env("BARDO_HOME", home.path()).env("BARDO_NETWORK", "devnet").args(arguments).stdin(Stdio::null());
+        command
+    };
+    let ended = program(&["attach"]).output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(ended.status.code() == Some(1) && said.contains("no session of this data directory"), "{said}");
+    assert!(said.contains("start one with `bardo serve`"), "{said}");
+
+    let mut session = program(&["--brain", "operator", "serve"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufReader::new(session.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("serving at"), "{line}");
+    let mut pty = bardo(&home, &["attach"]);
+    pty.until_shown("ATTACHED");
+    session.kill().unwrap();
+    session.wait().unwrap();
+    // On the screen while it is open, and after it what can be done.
+    pty.until_shown("The state on screen is no longer current");
+    pty.signal("HUP");
+    let _status = pty.ended();
+    let shown = pty.contents();
+    let words = "The connection is lost. If the session goes on, `bardo attach` opens it again.";
+    assert!(shown.contains(words), "{shown}");
+}
+
+/// A console that watches a network beside a session that is not served says what it can show, and what it cannot.
+#[test]
+fn a_console_that_watches_a_network_says_what_it_is_not_attached_to() {
+    let devnet = bardo_testkit::devnet::Devnet::start("0", 7);
+    let home = tempfile::tempdir().unwrap();
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
+    command.env("BARDO_HOME", home.path());
+    command.cwd(home.path());
+    command.args(["--watch", "--rpc", &format!("ethereum={}", devnet.url(0))]);
+    let mut pty = Pty::start(command, 120, 44);
+    pty.until_shown("watching the chains, the ledger and its decisions");
+    let shown = pty.contents();
+    assert!(shown.contains("`bardo serve`") && shown.contains("Ctrl-X stops it"), "{shown}");
+    assert!(!shown.contains("devnet of its own"), "{shown}");
+    pty.signal("HUP");
+    assert!(pty.ended().success());
+}

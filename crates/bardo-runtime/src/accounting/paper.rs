@@ -9,6 +9,7 @@ use super::import::token_of;
 use bardo_accounting::books::TokenBook;
 use bardo_accounting::entry::{Action, Entry, Flow, Origin, Token, TokenFacts};
 use bardo_accounting::tables::PriceHistory;
+use bardo_base::text::SafeText;
 use bardo_safety::chain_snapshot::stables;
 use bardo_safety::paper::{self, RecordedAction};
 use bardo_store::StoreError;
@@ -23,6 +24,10 @@ pub(super) fn read(
 ) -> Result<(Vec<Entry>, TokenBook, PriceHistory), StoreError> {
     let mut entries = Vec::new();
     for (position, action) in (0..).zip(paper::actions(connection)?) {
+        // Gas is priced by the token that wraps the native one, which an action need not move.
+        let network = networks.iter().find(|network| network.chain_id == action.chain_id);
+        let wrapped = network.and_then(|network| wrapped_native(network));
+        tokens.extend(wrapped.into_iter().filter(|(key, _)| !tokens.contains_key(key)).collect::<Vec<_>>());
         for moved in &action.moves {
             let token = token_of(moved.token.id);
             let network = networks.iter().find(|network| network.chain_id == moved.chain_id);
@@ -41,6 +46,20 @@ pub(super) fn read(
     }
     let prices = PriceHistory::read(connection, &tokens)?;
     Ok((entries, tokens, prices))
+}
+
+/// Description of the token that wraps a network's native one; `None` if the address book has none.
+fn wrapped_native(network: &Network) -> Option<((u64, Token), TokenFacts)> {
+    let address = network.book.contract(KnownContract::WrappedNative)?;
+    let listed = network.book.tokens().iter().find(|token| token.address == address)?;
+    let facts = TokenFacts {
+        symbol: SafeText::clean(&listed.symbol, 40),
+        decimals: listed.decimals,
+        listed: true,
+        is_dollar: false,
+        wraps_native: true,
+    };
+    Some(((network.chain_id, Some(address)), facts))
 }
 
 /// One entry for each chain that the action moved something on: a bridge order has two.
