@@ -304,7 +304,7 @@ impl TerminalPrompt {
     }
 }
 
-/// Waits for the answer on the terminal. A failure of the terminal is no answer: the request lapses.
+/// Waits for the answer on the terminal. If the terminal fails, the request lapses.
 async fn next_answer(terminal: &mut Option<TerminalPrompt>) -> Option<SessionCommand> {
     let Some(prompt) = terminal else { return std::future::pending().await };
     // The sender is in the same value, so the channel is never closed.

@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(round_dollars(usd("1500000000")), "$1.5 B");
     }
 
-    /// What is used is never shown as less, and what is left never as more. The figures are rounded by hand.
+    /// Used dollars are never shown as fewer than they are, and left ones never as more. The figures are rounded by hand.
     #[test]
     fn used_dollars_round_up_and_those_that_are_left_down() {
         let usd = |text: &str| text.parse::<Usd>().unwrap();

@@ -309,7 +309,7 @@ async fn the_safety_status_has_the_used_and_remaining_part_of_every_limit() {
     assert_eq!((&stopped["stop"]["level"], &stopped["stop"]["reason"]), (&json!("exit-only"), &json!("odd prices")));
     assert_eq!(stopped["calls_per_minute"]["used"], 2);
 
-    // 500 dollars arrive on the other chain, where the holdings were never read: that is no mark to measure a fall by.
+    // 500 dollars arrive on the other chain, where the holdings were never read: an arrival alone sets no mark.
     let arrived = store.write(move |tx| -> Result<(), LedgerError> {
         let caps = LedgerCaps { trades_per_hour: 100, cooldown: 0, ..bridging };
         let request = ReservationRequest {
