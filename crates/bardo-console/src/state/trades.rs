@@ -481,9 +481,9 @@ mod tests {
             matched: true,
             unfilled: false,
         };
-        let about = Event { kind: EventKind::ToolVerified(verified), ..events[1].clone() };
+        let about = Event { seq: events[2].seq + 1, kind: EventKind::ToolVerified(verified), ..events[2].clone() };
         let row = |events: &[Event]| csv_of(events.iter().cloned()).lines().last().unwrap().to_owned();
-        events.insert(2, about);
+        events.push(about);
         assert!(row(&events).ends_with(",true,done"), "{}", row(&events));
         for event in &mut events {
             match &mut event.kind {

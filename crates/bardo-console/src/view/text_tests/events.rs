@@ -23,7 +23,7 @@ fn events_and_alerts_speak_the_words_of_the_screen() {
     tell(&mut state, call, vec![EventKind::ChainHealth(health), EventKind::SafetyCheck(blocked)]);
     let words = shown(&state);
     assert!(words.contains("ethereum responds with errors") && !words.contains("31337"), "{words}");
-    assert!(words.contains("limits blocked: One trade: $6,785.11 is above it"), "{words}");
+    assert!(words.contains("limits blocked: One action: $6,785.11 is above it"), "{words}");
 }
 
 #[test]
@@ -120,11 +120,15 @@ fn four_fifths_of_any_cap_is_an_alert_once() {
 fn while_away_gas_and_refusals_are_counted_too() {
     let mut state = running(120, 40, &text("Selling."));
     state.update(Input::Focus(false));
-    let data = json!({});
-    let hints = json!({ "transactions": [{ "gas_cost_wei": "138582612000000" }] });
-    let card = Some(ResultCard { widget: bardo_base::model::CardKind::Swap, data, hints: Some(hints) });
+    let EventKind::TxUpdate(mut confirmed) = tx(TxState::Confirmed) else { panic!() };
+    confirmed.gas_cost_wei = Some(U256::from(138_582_612_000_000_u64));
+    let card = Some(ResultCard { widget: bardo_base::model::CardKind::Swap, data: json!({}), hints: None });
     let end = ToolEnd { success: true, state: None, duration_ms: 9, result_summary: Value::Null, card };
-    let kinds = vec![start("token_approve", json!({ "token": "WETH" })), EventKind::ToolEnd(end)];
+    let kinds = vec![
+        start("token_approve", json!({ "token": "WETH" })),
+        EventKind::TxUpdate(confirmed),
+        EventKind::ToolEnd(end),
+    ];
     tell(&mut state, Some(CallId::new(1)), kinds);
     assert_eq!(state.session.feed.counts.gas_wei, U256::from(138_582_612_000_000_u64));
     let resolved = ApprovalResolved {

@@ -238,7 +238,7 @@ fn events_are_told_in_words_with_no_code_and_no_second_hash() {
     tell(&mut state, None, vec![EventKind::PolicyChanged(changed)]);
     let words = shown(&state);
     assert!(words.contains("signing exactly what was simulated"), "{words}");
-    assert!(words.contains("not done: One trade: $6,785.11 is above $2,500.00"), "{words}");
+    assert!(words.contains("not done: One action: $6,785.11 is above $2,500.00"), "{words}");
     assert!(words.contains("Day cap: $5,000 → $8,000; Slippage: 100 bps → 50 bps"), "{words}");
     for raw in ["SAFETY_", "0x5151", "max_daily", "the permit"] {
         assert!(!words.contains(raw), "{raw}\n{words}");
@@ -252,7 +252,7 @@ fn events_are_told_in_words_with_no_code_and_no_second_hash() {
         key(&mut state, letter);
     }
     let words = shown(&state);
-    assert!(words.contains("One trade") && !words.contains("policy v2"), "{words}");
+    assert!(words.contains("One action") && !words.contains("policy v2"), "{words}");
 }
 
 #[test]

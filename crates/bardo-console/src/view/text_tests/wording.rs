@@ -100,7 +100,7 @@ fn a_read_only_console_says_so_beside_a_decision_and_offers_no_answer() {
 fn a_hold_over_a_higher_stop_offers_only_what_it_does() {
     for (level, back, exit_only) in [
         (None, "Esc release", true),
-        (Some(StopLevel::ExitOnly), "Esc back to exit-only", true),
+        (Some(StopLevel::ExitOnly), "Esc back to exit-only", false),
         (Some(StopLevel::Flatten), "Esc back to flatten", false),
     ] {
         let mut state = running(120, 40, &text("Selling."));
