@@ -625,7 +625,10 @@ fn a_call_that_would_ask_where_nobody_can_answer_is_refused_at_once() {
         let (answer, exit) = fixture.swap(buy.clone(), &["--approve", "ask"]);
         assert_eq!((&answer["error"]["code"], exit), (&json!("APPROVAL_REQUIRED"), 3), "{answer}");
         let how = answer["error"]["suggestion"].as_str().unwrap();
-        assert!(how.contains("on a terminal with `--approve ask`") && how.contains("console"), "{how}");
+        assert!(
+            how.contains("`--approve ask` asks at the terminal") && how.contains("a console that is open"),
+            "{how}"
+        );
         assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
     };
     ask();

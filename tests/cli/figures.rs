@@ -57,7 +57,11 @@ fn violations_of_a_swap_are_reported_with_their_figures() {
     fixture.under("max_single_trade_usd = \"20\"\n");
     let rules = told(&fixture.swap(bought(), &[]), "SAFETY_SPENDING_LIMIT_EXCEEDED");
     let value = between(&rules[0], ("in one action | ", " | "));
-    assert_eq!(rules, [format!("max_single_trade_usd | $20.00 in one action | {value} | at most $20.00")]);
+    let (besides, gas) = (between(&rules[0], ("at most ", " besides")), between(&rules[0], ("gas of at most ", "")));
+    let passes = format!("at most {besides} besides gas of at most {gas}");
+    assert_eq!(rules, [format!("max_single_trade_usd | $20.00 in one action | {value} | {passes}")]);
+    // Without its gas: what is left of the limit for the amount itself.
+    assert_eq!(micros(besides) + micros(gas), 20_000_000, "{passes}");
     // The pools' mean may be above the feed, by at most the market's movement.
     // It is rounded to the nearest cent.
     let about = least - 10_000..=least * 102 / 100;
@@ -154,19 +158,21 @@ fn limits_across_calls_are_reported_with_the_rest() {
         between(&rules[0], ("in any 24 hours | ", " on top of ")),
         between(&rules[0], (" on top of ", " already spent or reserved")),
     );
-    let left = between(&rules[0], ("at most ", " now; "));
+    let besides = between(&rules[0], ("at most ", " now besides"));
+    let gas = between(&rules[0], ("besides gas of at most ", "; "));
     let frees = rules[0].split("starts to free up in ").nth(1).unwrap().to_owned();
     assert_eq!(
         rules,
         [format!(
             "max_daily_spend_usd | $60.00 in any 24 hours | {now} on top of {before} already spent or reserved | at \
-             most {left} now; the window starts to free up in {frees}"
+             most {besides} now besides gas of at most {gas}; the window starts to free up in {frees}"
         )]
     );
     assert!(frees == "1 day" || frees.starts_with("23 h"), "{frees}");
-    // What is left is rounded down to a cent, what is used to the nearest.
-    assert!((micros(before) + micros(left)).abs_diff(60_000_000) <= 10_000, "{before} {left}");
-    assert!(micros(now) > micros(left));
+    // What is left is for the amount and its gas; each figure is rounded to a cent.
+    let left = micros(besides) + micros(gas);
+    assert!((micros(before) + left).abs_diff(60_000_000) <= 20_000, "{before} {besides} {gas}");
+    assert!(micros(now) > left);
     // At least the dollars given and the gas burnt were spent; nothing is reserved any more.
     let one = 34_000_000;
     assert!((one * 99 / 100..one * 120 / 100).contains(&micros(before)), "{before} is not about {one} millionths");

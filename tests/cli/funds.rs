@@ -28,10 +28,10 @@ impl Fixture {
     }
 }
 
-/// A call of `wallet_fund` on a devnet that is kept under a name.
+/// A call of `wallet_fund` on the devnet of the process.
 fn fund(home: &std::path::Path, params: &Value) -> (Value, i32) {
     let params = params.to_string();
-    let (out, err, code) = run(bardo(home).args(["--data", "lab", "call", "wallet_fund", &params]));
+    let (out, err, code) = run(bardo(home).args(["call", "wallet_fund", &params]));
     (serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}")), code)
 }
 
@@ -41,25 +41,32 @@ fn the_faucet_funds_a_wallet_of_the_built_in_devnet_and_no_other() {
     let home = home.path();
     let held = |token: &str| -> String {
         let params = json!({"chain": "ethereum", "tokens": [token]}).to_string();
-        let (out, err, code) = run(bardo(home).args(["--data", "lab", "call", "get_balances", &params]));
+        let (out, err, code) = run(bardo(home).args(["call", "get_balances", &params]));
         assert_eq!(code, 0, "{err}");
         let answer: Value = serde_json::from_str(&out).unwrap();
         let found = answer["data"]["balances"].as_array().unwrap().iter().find(|one| one["token"] == token);
         found.unwrap_or_else(|| panic!("{answer}"))["amount"].as_str().unwrap().to_owned()
     };
     let before: u64 = held("USDC").parse().unwrap();
-    let (given, code) = fund(home, &json!({"source": "faucet", "token": "USDC", "amount": "1234", "chain_id": 1}));
+    let (given, code) = fund(home, &json!({"source": "faucet", "token": "USDC", "amount": "1234", "chain_id": 31_337}));
     assert_eq!((&given["status"], code), (&json!("success"), 0), "{given}");
     assert_eq!((&given["data"]["amount_funded"], &given["data"]["token"]), (&json!("1234"), &json!("USDC")));
-    assert_eq!(held("USDC").parse::<u64>().unwrap(), before + 1_234);
-    assert!(!given["explanation"].as_str().unwrap().contains("end with the call"), "the devnet is kept: {given}");
+    // Every call begins with the same devnet.
+    let (least, most) = (before.to_string(), (before + 1_234).to_string());
+    assert_eq!((&given["data"]["balance_before"], &given["data"]["balance_after"]), (&json!(least), &json!(most)));
+    assert!(given["explanation"].as_str().unwrap().contains("end with the call"), "{given}");
     // Without a token it is gas money.
     let before = held("ETH");
     let (given, _) = fund(home, &json!({"source": "faucet"}));
     let data = &given["data"];
     assert_eq!((&data["amount_funded"], &data["token"]), (&json!("0.1"), &json!("ETH")), "{given}");
     assert_eq!(data["balance_before"], json!(before), "{given}");
-    assert_eq!(data["balance_after"], json!(held("ETH")), "{given}");
+    // A tenth of an ether is 10^17 wei.
+    let wei = |amount: &str| {
+        let (whole, rest) = amount.split_once('.').unwrap_or((amount, ""));
+        format!("{whole}{rest:0<18}").parse::<u128>().unwrap()
+    };
+    assert_eq!(wei(data["balance_after"].as_str().unwrap()), wei(&before) + 10_u128.pow(17), "{given}");
 
     for (params, code, why) in [
         (json!({"source": "faucet", "token": "USDC", "amount": "10001"}), "VALIDATION_FAILED", "above the faucet's"),
@@ -74,7 +81,7 @@ fn the_faucet_funds_a_wallet_of_the_built_in_devnet_and_no_other() {
     }
     // Under a stop and in paper mode nothing real changes.
     let params = json!({"source": "faucet"}).to_string();
-    let (out, _, _) = run(bardo(home).args(["--data", "lab", "--paper", "call", "wallet_fund", &params]));
+    let (out, _, _) = run(bardo(home).args(["--paper", "call", "wallet_fund", &params]));
     assert!(out.contains("SAFETY_NOT_ALLOWED") && out.contains("paper mode"), "{out}");
     let (_, err, code) = run(bardo(home).args(["halt"]));
     assert_eq!(code, 0, "{err}");

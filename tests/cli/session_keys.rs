@@ -182,18 +182,18 @@ fn session_keys_are_provisioned_listed_and_revoked_by_tools() {
 
     // What would not bound a thief is refused before anybody is asked for a password, and leaves no key file.
     let usdc = fixture.token("USDC").to_owned();
-    let approve = json!({ "contract": usdc, "methods": ["approve(address,uint256)"], "chains": [1] });
+    let approve = json!({ "contract": usdc, "methods": ["approve(address,uint256)"], "chains": [31_337] });
     let bounds = json!({ "token": "USDC", "amount": "10" });
     for (params, why) in [
         (json!({ "permissions": [approve], "max_calls": 2, "max_loss": [bounds] }), "0x095ea7b3"),
         (json!({ "swaps": [bounds] }), "number of calls"),
         (
-            json!({ "permissions": [{ "contract": OWNER, "methods": ["a()"], "chains": [1] }], "policy_contract": true }),
+            json!({ "permissions": [{ "contract": OWNER, "methods": ["a()"], "chains": [31_337] }], "policy_contract": true }),
             "the owner's own account",
         ),
         (json!({ "swaps": [bounds], "max_calls": 1, "expires_in": 604_801 }), "604800"),
         (
-            json!({ "permissions": [{ "contract": usdc, "methods": ["transfer(address,uint256)"], "chains": [1, 8453] }],
+            json!({ "permissions": [{ "contract": usdc, "methods": ["transfer(address,uint256)"], "chains": [31_337, 31_338] }],
                  "max_calls": 1, "max_loss": [bounds] }),
             "one chain",
         ),

@@ -108,7 +108,7 @@ pub async fn bend_the_pools(harness: &GolemHarness, thousandths: u64, others: &[
             let end = if weth_first { price * part / whole } else { price * whole / part };
             let amount = U256::from(200) * U256::from(10).pow(U256::from(18));
             let trade = PoolTrader::Trade {
-                key: pool.key.clone(),
+                key: pool.key,
                 zeroForOne: weth_first,
                 amountIn: amount.to(),
                 sqrtPriceLimitX96: U160::from(end),

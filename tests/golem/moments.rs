@@ -76,10 +76,11 @@ async fn whenever_a_show_trades_the_policy_has_room_for_it() {
     };
     let harness = GolemHarness::on(sandbox, TIGHTER, ApprovalMode::Never, clock.clone()).await.with_orders();
     let account = harness.world.account.unwrap();
-    // Tokens that a scenario buys or bridges before it sells them.
+    // Tokens that a scenario buys, bridges or borrows before it sells them.
     for (chain, token, raw) in [
         (0, SandboxToken::Uni, 50_000_000_000_000_000_000_u128),
         (0, SandboxToken::Link, 50_000_000_000_000_000_000),
+        (0, SandboxToken::Wbtc, 850_000),
         (1, SandboxToken::Usdc, 1_000_000_000),
     ] {
         let chain = &harness.sandbox().chains()[chain];

@@ -22,13 +22,13 @@ const POOLS_SLOT: u64 = 6;
 
 impl Fixture {
     fn keys(&self) -> Vec<PoolKey> {
-        self.deployment.v4_pools.iter().map(|pool| pool.key.clone()).collect()
+        self.deployment.v4_pools.iter().map(|pool| pool.key).collect()
     }
 
     /// The open side according to the protocol's quoter; `None` where it reverts, as it does for a partial fill.
     async fn quoter(&self, key: &PoolKey, zero_for_one: bool, exact: FixedAmount) -> Option<U256> {
         let params = |amount: U256| V4Quoter::QuoteExactSingleParams {
-            poolKey: key.clone(),
+            poolKey: *key,
             zeroForOne: zero_for_one,
             exactAmount: amount.to(),
             hookData: Bytes::new(),

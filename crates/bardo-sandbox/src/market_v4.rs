@@ -67,7 +67,7 @@ fn arbitrage(
     let (zero_for_one, limit) = arbitrage_to(price, target_price(pool, quoted), pool.key.fee.to())?;
     let give = if zero_for_one { pool.currency0 } else { pool.currency1 };
     Some(PoolTrader::Trade {
-        key: pool.key.clone(),
+        key: pool.key,
         zeroForOne: zero_for_one,
         amountIn: amount_for(LARGEST_ARBITRAGE, quoted(give.priced_as())).saturating_to(),
         sqrtPriceLimitX96: U160::saturating_from(limit),
@@ -97,7 +97,7 @@ fn random_trade(
     let dollars = random.random_range(least..=largest.min(pool.dollars / SMALLEST_POOL_IN_TRADES).max(least));
     let amount = |side: PoolCurrency| amount_for(dollars, quoted(side.priced_as()));
     let trade = PoolTrader::Trade {
-        key: pool.key.clone(),
+        key: pool.key,
         zeroForOne: zero_for_one,
         amountIn: amount(give).saturating_to(),
         sqrtPriceLimitX96: U160::saturating_from(if zero_for_one {

@@ -38,7 +38,7 @@ pub(super) fn make_v4_pools(
     let manager = deployment.contracts.get("v4PoolManager").copied().unwrap_or_default();
     for pool in &deployment.v4_pools {
         let price = U160::saturating_from(target_price(pool, quoted));
-        let create = PoolManager::initializeCall { key: pool.key.clone(), sqrtPriceX96: price }.abi_encode();
+        let create = PoolManager::initializeCall { key: pool.key, sqrtPriceX96: price }.abi_encode();
         builder.call(ActorRole::Treasury, manager, create, 200_000, "creating a V4 pool")?;
     }
     Ok(())
@@ -137,7 +137,7 @@ fn mint_input(
     let (lower, upper) = (bound(range.lower)?, bound(range.upper)?);
     let amounts = [amount_for(range.dollars0, sides[0]), amount_for(range.dollars1, sides[1])];
     let input = (
-        pool.key.clone(),
+        pool.key,
         I24::try_from(range.lower).unwrap_or_default(),
         I24::try_from(range.upper).unwrap_or_default(),
         liquidity_for(price, lower, upper, amounts),

@@ -107,7 +107,7 @@ impl Devnet {
 
     fn quote(&self, pool: &V4GenesisPool, zero_for_one: bool, amount: u128) -> U256 {
         let params = V4Quoter::QuoteExactSingleParams {
-            poolKey: pool.key.clone(),
+            poolKey: pool.key,
             zeroForOne: zero_for_one,
             exactAmount: amount,
             hookData: Bytes::new(),
@@ -129,7 +129,7 @@ impl Devnet {
             self.send(PERMIT2, permit, U256::ZERO);
         }
         let swap = ExactInputSingle {
-            poolKey: pool.key.clone(),
+            poolKey: pool.key,
             zeroForOne: zero_for_one,
             amountIn: amount,
             amountOutMinimum: 0,

@@ -193,7 +193,7 @@ pub struct PolicyRequest {
 /// Lower limit that binds in the place of a changed one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BindingLimit {
-    /// Changed field.
+    /// Policy field that the operator changed.
     pub field: SafeText,
     /// Field that binds.
     pub by: SafeText,

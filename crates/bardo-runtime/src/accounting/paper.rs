@@ -26,7 +26,7 @@ pub(super) fn read(
     for (position, action) in (0..).zip(paper::actions(connection)?) {
         // Gas is priced by the token that wraps the native one, which an action need not move.
         let network = networks.iter().find(|network| network.chain_id == action.chain_id);
-        let wrapped = network.and_then(|network| wrapped_native(network));
+        let wrapped = network.and_then(wrapped_native);
         tokens.extend(wrapped.into_iter().filter(|(key, _)| !tokens.contains_key(key)).collect::<Vec<_>>());
         for moved in &action.moves {
             let token = token_of(moved.token.id);

@@ -84,7 +84,7 @@ impl SessionState {
         };
         let owes = between.positions.iter().any(|one| !one.debt.is_zero());
         // What secures a debt is not let go of by the policy, as long as the debt stands.
-        let free = |one: &&ReservePosition| !one.supplied.is_zero() && !(owes && one.is_collateral);
+        let free = |one: &&ReservePosition| !(one.supplied.is_zero() || owes && one.is_collateral);
         for one in between.positions.iter().filter(free) {
             let withdrawn = self.lend_by_hand(LendingWithdraw::META.name, chain, one).await;
             all.withdrew |= withdrawn.error.is_none();

@@ -152,7 +152,7 @@ pub(super) enum Handler {
     Write(fn(&Value, &[String]) -> Result<WriteJob, ToolError>),
     /// Parses the parameters of a change of records into a job that runs to its end.
     Record {
-        /// Parser.
+        /// Function that parses the parameters.
         bind: fn(&Value, &[String]) -> Result<ReadJob, ToolError>,
         /// True if it only takes authority back.
         takes_back: bool,

@@ -88,7 +88,7 @@ struct SessionKeyInfo {
 struct UnreadableKey {
     /// Name of the ledger.
     ledger: String,
-    /// Reason.
+    /// Error that reading it gave.
     reason: String,
 }
 
@@ -239,7 +239,7 @@ async fn info(
     }
 }
 
-/// Whether the chain accepts the delegation, with the reason if it does not or could not be asked.
+/// True if the chain accepts the delegation, `None` if it could not be asked; then, or if it does not, with the reason.
 async fn accepted(chain: &ConnectedChain, record: &SessionKeyRecord) -> (Option<bool>, Option<String>) {
     let grant = match DelegationGrant::read(chain.network(), record.delegation.clone()) {
         Ok(grant) => grant,

@@ -62,9 +62,9 @@ struct DisablingCall {
     chain_id: u64,
     /// Owner, who sends it.
     from: String,
-    /// Delegation manager.
+    /// Address of the delegation manager.
     to: String,
-    /// Calldata.
+    /// Calldata of the revocation, in hex.
     data: String,
 }
 

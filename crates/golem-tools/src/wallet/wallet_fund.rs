@@ -151,7 +151,7 @@ impl RecordTool for WalletFund {
             ToolError::new(ErrorCode::ChainUnsupported, what)
                 .suggest("Send funds to the wallet's address from a wallet of its owner.")
         })?;
-        let token = chain.token(params.token.as_deref().unwrap_or(&network.native_symbol)).await?;
+        let token = chain.token(params.token.as_deref().unwrap_or(network.native_symbol)).await?;
         let amount = match (&params.amount, token.id) {
             (Some(amount), _) => amount.as_str(),
             (None, TokenId::Native) => GAS_MONEY,

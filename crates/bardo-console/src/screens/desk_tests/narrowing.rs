@@ -173,8 +173,9 @@ fn an_exact_allowance_of_permit2_says_whether_an_order_needs_it() {
     zoomed.act(Action::NextPanel, &world.known(), AREA);
     zoomed.act(Action::Zoom, &world.known(), AREA);
     let shown = drawn(&zoomed, &world, AREA);
-    let told: Vec<&str> = shown.lines().filter(|line| line.contains("Approved") || line.contains("Unneeded")).collect();
-    let [needed, left, unknown] = told[..] else { panic!("{shown}") };
+    let lines: Vec<&str> =
+        shown.lines().filter(|line| line.contains("Approved") || line.contains("Unneeded")).collect();
+    let [needed, left, unknown] = lines[..] else { panic!("{shown}") };
     assert!(needed.contains("for signed orders") && !needed.contains("needed"), "{needed}");
     assert!(left.contains("Unneeded") && left.contains("not needed by any order"), "{left}");
     // Without room for the note, the first word still says it.

@@ -112,7 +112,7 @@ impl SwapModel {
     }
 
     fn transaction(&mut self, at: u64, update: &TxUpdate) {
-        // It revokes an allowance, and is no step of the swap.
+        // It revokes an allowance, so it does not count as a step of the swap.
         if update.purpose == Some(TxPurpose::CleanUp) {
             return;
         }

@@ -118,7 +118,7 @@ impl PoolReader {
             // A pool that was not initialized has no price.
             let exists = !sqrt_price_x96.is_zero() && spacing > 0;
             let state = V4State {
-                key: key.clone(),
+                key: *key,
                 wrapped_native: v4.wrapped_native,
                 protocol_fee: slot0.protocolFee.to(),
                 lp_fee: slot0.lpFee.to(),

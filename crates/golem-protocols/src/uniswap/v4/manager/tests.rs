@@ -128,7 +128,7 @@ fn data_for_a_hook_and_other_currencies_are_refused() {
             assert_eq!(KeyedPlan::decode(&call(actions, inputs), ME), Err(PositionCallError::Encoding));
         }
     }
-    // Minimums of a collection say nothing, and liquidity beyond what a pool holds is no amount.
+    // A collection has no minimums, and a pool cannot hold more liquidity than its maximum.
     let (actions, mut inputs) = steps(&plans()[0].calldata(ME));
     inputs[0] = (U256::from(3), U256::ZERO, 1_u128, 0_u128, Bytes::new()).abi_encode_params().into();
     assert_eq!(KeyedPlan::decode(&call(actions.clone(), inputs.clone()), ME), Err(PositionCallError::Encoding));
