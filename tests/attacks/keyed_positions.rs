@@ -426,7 +426,7 @@ fn positions_whose_events_are_hidden_are_missed() {
     assert!(hidden.1 >= honest, "{hidden:?} {honest}");
     let refused = AtomicUsize::new(0);
     let narrow = list(Box::new(move |asked, answer| {
-        if is_logs(asked) && refused.fetch_add(1, Ordering::SeqCst) % 2 == 0 {
+        if is_logs(asked) && refused.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
             answer.as_object_mut().unwrap().remove("result");
             answer["error"] = json!({"code": -32005, "message": "query returned more than 10000 results"});
         }

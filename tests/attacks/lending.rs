@@ -198,8 +198,8 @@ async fn another_call_of_the_pool_or_beside_it_is_refused() {
 }
 
 /// Adds a liquidation of somebody else to the answer about those of the wallet.
-fn of_a_stranger() -> Box<dyn Fn(&Value, &mut Value) + Send + Sync> {
-    Box::new(|asked, answer| {
+fn of_a_stranger() -> impl Fn(&Value, &mut Value) + Send + Sync {
+    |asked, answer| {
         let filter = &asked["params"][0];
         if asked["method"] != "eth_getLogs" || filter["topics"][3].is_null() {
             return;
@@ -219,13 +219,13 @@ fn of_a_stranger() -> Box<dyn Fn(&Value, &mut Value) + Send + Sync> {
             "removed": false,
         });
         answer["result"].as_array_mut().expect("logs").push(log);
-    })
+    }
 }
 
 /// A log that was not asked for means that the endpoint's answer is worth nothing, not that there was no liquidation.
 #[test]
 fn a_liquidation_of_another_account_is_not_told() {
-    let attack = Attack::new(1, 0, of_a_stranger());
+    let attack = Attack::new(1, 0, Box::new(of_a_stranger()));
     let read = || attack.call("get_lending_position", &json!({"chain": "ethereum"}));
     let answer = read();
     assert_eq!(answer["status"], "success", "{answer:#}");

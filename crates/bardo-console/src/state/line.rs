@@ -190,7 +190,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(LogLevel
     })
 }
 
-/// Name of whoever changed a stop, in a sentence.
+/// Name of the one who changed a stop, in a sentence.
 pub(super) fn stopper(by: &SafeText) -> &str {
     match by.as_str() {
         "" => "somebody",

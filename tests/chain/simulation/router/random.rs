@@ -162,7 +162,7 @@ async fn a_purchase_that_a_pool_cannot_fill_is_reverted() {
     // 2 × 10^9 × (1 / 1.0001^5 − 1 / 1.0001^10) = 999,250.
     let key = keys_of(Address::ZERO, usdc).find(|key| key.fee.to::<u32>() == 500).expect("a usual key");
     let root = U160::from(1_u8) << 96_u32;
-    let open = PoolManager::initializeCall { key: key, sqrtPriceX96: root };
+    let open = PoolManager::initializeCall { key, sqrtPriceX96: root };
     let tick = |index: i32| I24::try_from(index).expect("a tick");
     let (most, owner) = (1_000_000_u128, floor.trader.address());
     let mint = (key, tick(10), tick(20), U256::from(2_000_000_000_u64), most, 0_u128, owner, Bytes::new());

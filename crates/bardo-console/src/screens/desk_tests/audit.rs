@@ -117,7 +117,7 @@ fn what_stands_is_revoked_by_a_question_and_only_what_is_chosen() {
     // From the audit log to the approval requests, and to the standing approvals.
     screen.act(Action::NextPanel, &world.known(), AREA);
     let elsewhere = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
-    assert!(matches!(&elsewhere[..], [ScreenRequest::Notice(_)]), "a question is no approval: {elsewhere:?}");
+    assert!(matches!(&elsewhere[..], [ScreenRequest::Notice(_)]), "a question cannot be revoked: {elsewhere:?}");
     screen.act(Action::NextPanel, &world.known(), AREA);
     screen.act(Action::Down, &world.known(), AREA);
     let requests = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();

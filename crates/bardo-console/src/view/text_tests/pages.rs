@@ -112,11 +112,11 @@ pub(super) fn vitals(bps: u64) -> EventKind {
 #[test]
 fn nothing_lost_has_no_minus() {
     let mut state = running(120, 40, &text("Selling."));
-    for (bps, told) in
+    for (bps, figure) in
         [(0, " 0.0% of 10%"), (4, " 0.0% of 10%"), (5, "−0.1% of 10%"), (35, "−0.4% of 10%"), (547, "−5.5% of 10%")]
     {
         tell(&mut state, None, vec![vitals(bps)]);
-        assert!(shown(&state).contains(told), "{bps}\n{}", shown(&state));
+        assert!(shown(&state).contains(figure), "{bps}\n{}", shown(&state));
     }
 }
 
