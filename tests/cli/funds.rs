@@ -44,7 +44,8 @@ fn the_faucet_funds_a_wallet_of_the_built_in_devnet_and_no_other() {
         let (out, err, code) = run(bardo(home).args(["call", "get_balances", &params]));
         assert_eq!(code, 0, "{err}");
         let answer: Value = serde_json::from_str(&out).unwrap();
-        let found = answer["data"]["balances"].as_array().unwrap().iter().find(|one| one["token"] == token);
+        let found =
+            answer["data"]["chains"][0]["balances"].as_array().unwrap().iter().find(|one| one["token"] == token);
         found.unwrap_or_else(|| panic!("{answer}"))["amount"].as_str().unwrap().to_owned()
     };
     let before: u64 = held("USDC").parse().unwrap();

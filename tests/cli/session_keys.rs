@@ -225,9 +225,11 @@ fn session_keys_are_provisioned_listed_and_revoked_by_tools() {
     let key = &listed["data"]["keys"][0];
     assert_eq!((&key["state"], &key["accepted_on_chain"]), (&json!("active"), &json!(true)), "{listed}");
     assert_eq!((&key["max_calls"], &key["usage_count"]), (&json!(5), &json!(0)), "{listed}");
-    let contracts: Vec<_> = key["permissions"].as_array().unwrap().iter().map(|one| &one["contract"]).collect();
-    let router = fixture.contract("universalRouterV2_1_0").to_owned();
-    assert!(contracts.contains(&&json!(usdc)) && contracts.contains(&&json!(router)), "{listed}");
+    let address = |text: &str| text.parse::<Address>().unwrap();
+    let contract = |one: &Value| address(one["contract"].as_str().unwrap());
+    let contracts: Vec<_> = key["permissions"].as_array().unwrap().iter().map(contract).collect();
+    let router = address(fixture.contract("universalRouterV2_1_0"));
+    assert!(contracts.contains(&address(&usdc)) && contracts.contains(&router), "{listed}");
     let credentials = fixture.key_tool("identity_get_credentials", &json!({}));
     assert_eq!(credentials["data"]["session_keys"][0]["key_id"], json!(id), "{credentials}");
     let status = fixture.key_tool("wallet_get_status", &json!({}));

@@ -156,7 +156,7 @@ fn by_mouse_alone_a_looser_policy_is_refused_and_another_accepted() {
     let mut pty = resting(&home, &[], (120, 44));
     pty.until_shown("up to $1,500");
     allow_one_trade_of(&home, "2400");
-    pty.until_shown("One trade $1,500 → $2,400");
+    pty.until_shown("One action $1,500 → $2,400");
     click(&mut pty, "WAITS FOR YOU");
     pty.until_shown("DECISION 1 of 1");
     click(&mut pty, "r reject, say why");
@@ -166,7 +166,7 @@ fn by_mouse_alone_a_looser_policy_is_refused_and_another_accepted() {
     pty.until_gone("WAITS FOR YOU");
     assert!(pty.contents().contains("up to $1,500"), "a refused one does not hold");
     allow_one_trade_of(&home, "2300");
-    pty.until_shown("One trade $1,500 → $2,300");
+    pty.until_shown("One action $1,500 → $2,300");
     click(&mut pty, "WAITS FOR YOU");
     pty.until_shown("DECISION 1 of 1");
     click(&mut pty, "a approve once");
@@ -187,7 +187,7 @@ fn a_tighter_policy_holds_at_once_and_a_looser_one_asks() {
     assert!(!pty.contents().contains("WAITS FOR YOU"), "what is tighter asks nobody");
     allow_one_trade_of(&home, "2400");
     pty.until_shown("‼ 1 WAITS FOR YOU");
-    pty.until_shown("One trade $1,500 → $2,400");
+    pty.until_shown("One action $1,500 → $2,400");
     assert!(pty.contents().contains("up to $1,500"), "what is looser does not hold yet");
     pty.type_keys("a");
     pty.until_shown("DECISION 1 of 1");

@@ -25,9 +25,10 @@ pub(super) struct CallRefusal {
 }
 
 impl From<ToolError> for CallRefusal {
-    /// Maps denials to `blocked` and all other errors to `error`.
+    /// Maps denials, missing approvals and stops to `blocked` and all other errors to `error`.
     fn from(error: ToolError) -> Self {
-        let blocked = error.code().is_denial();
+        let code = error.code();
+        let blocked = code.is_denial() || matches!(code, ErrorCode::ApprovalRequired | ErrorCode::Halted);
         Self { status: if blocked { CallStatus::Blocked } else { CallStatus::Error }, error }
     }
 }
