@@ -396,11 +396,7 @@ async fn stolen(chain: &ConnectedChain, limits: &DelegationLimits, owner: Addres
 
 /// Finds a contract by its address, a listed token's symbol, or its name in the chain's address book.
 fn contract_of(network: &Network, text: &str) -> Option<Address> {
-    let book = &network.book;
-    let token = || book.tokens().iter().find(|token| token.symbol == text).map(|token| token.address);
-    let role = || book.contracts().find(|(contract, _)| contract.key() == text).map(|(_, address)| address);
-    let other = || book.others().find(|(name, _)| *name == text).map(|(_, address)| address);
-    text.parse().ok().or_else(token).or_else(role).or_else(other)
+    text.parse().ok().or_else(|| network.book.contract_named(text))
 }
 
 /// Reads a function: its signature, such as `approve(address,uint256)`, or its selector.
@@ -462,7 +458,7 @@ fn scope(record: &SessionKeyRecord) -> Result<Vec<String>, String> {
                 format!("at most {} {} a call", TokenAmount::ether(*most), network.native_symbol)
             }
             CallLimit::TokenLoss { token, amount, .. } => {
-                let known = network.book.tokens().iter().find(|known| known.address == *token);
+                let known = network.book.token_at(*token);
                 let whole = known.and_then(|known| {
                     Some(format!("{} {}", TokenAmount::new(*amount, known.decimals).ok()?, known.symbol))
                 });

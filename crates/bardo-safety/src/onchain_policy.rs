@@ -96,7 +96,7 @@ fn symbol(network: &Network, token: Address) -> Option<SafeText> {
     if token.is_zero() {
         return Some(SafeText::clean(network.native_symbol, token::MAX_SYMBOL));
     }
-    let listed = network.book.tokens().iter().find(|listed| listed.address == token);
+    let listed = network.book.token_at(token);
     listed.map(|listed| SafeText::clean(&listed.symbol, token::MAX_SYMBOL))
 }
 

@@ -449,7 +449,7 @@ fn counted_positions<'a>(chain: &ConnectedChain, positions: &'a AccountPositions
             TokenId::Native => book.contract(KnownContract::WrappedNative)?,
             TokenId::Erc20(address) => address,
         };
-        let token = book.tokens().iter().find(|token| token.address == address)?;
+        let token = book.token_at(address)?;
         Some((address, token.decimals))
     };
     let held = positions.states.iter().filter(|state| !state.is_empty());

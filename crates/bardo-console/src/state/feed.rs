@@ -139,7 +139,7 @@ pub struct Feed {
 }
 
 /// Returns true if both are of the same step of the same plan. The plan that revokes what an unfinished one left counts its
-/// steps anew.
+/// steps from one again.
 fn same_step(known: &TxUpdate, update: &TxUpdate) -> bool {
     let cleans_up = |one: &TxUpdate| one.purpose == Some(TxPurpose::CleanUp);
     known.leg == update.leg && cleans_up(known) == cleans_up(update)

@@ -51,7 +51,7 @@ pub(super) fn read(
 /// Description of the token that wraps a network's native one; `None` if the address book has none.
 fn wrapped_native(network: &Network) -> Option<((u64, Token), TokenFacts)> {
     let address = network.book.contract(KnownContract::WrappedNative)?;
-    let listed = network.book.tokens().iter().find(|token| token.address == address)?;
+    let listed = network.book.token_at(address)?;
     let facts = TokenFacts {
         symbol: SafeText::clean(&listed.symbol, 40),
         decimals: listed.decimals,

@@ -101,7 +101,7 @@ fn plain_line(network: &Network, block: &Block, receipt: &TransactionReceipt, lo
     if let Some(created) = receipt.contract_address {
         return (ActivityKind::Create, format!("{} by {}", named(network, created), short_address(receipt.from)));
     }
-    let token = |address: Address| network.book.tokens().iter().find(|token| token.address == address);
+    let token = |address: Address| network.book.token_at(address);
     if let [log] = logs {
         let known = token(log.address());
         if let (Some(token), Ok(moved)) = (known, Erc20::Transfer::decode_log(&log.inner))

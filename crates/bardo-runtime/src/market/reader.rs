@@ -121,7 +121,7 @@ impl ChainReader {
     ) -> Result<Self, MarketReadError> {
         let missing = || MarketReadError::NoMulticall(SafeText::clean(&network.name, 40));
         let multicall = network.book.contract(KnownContract::Multicall3).ok_or_else(missing)?;
-        let token = |address: Address| network.book.tokens().iter().find(|token| token.address == address).cloned();
+        let token = |address: Address| network.book.token_at(address).cloned();
         let mut known: Vec<KnownPool> = pools
             .into_iter()
             .filter_map(|place| {

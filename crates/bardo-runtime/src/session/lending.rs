@@ -30,12 +30,6 @@ fn amount(one: &ReservePosition, raw: U256, symbol: &str) -> String {
     whole.map_or_else(|_| format!("some {symbol}"), |whole| format!("{whole} {symbol}"))
 }
 
-/// Symbol of a listed token; the address of any other.
-fn symbol(chain: &ConnectedChain, asset: Address) -> String {
-    let listed = chain.network().book.tokens().iter().find(|token| token.address == asset);
-    listed.map_or_else(|| asset.to_string(), |token| token.symbol.clone())
-}
-
 /// Market of a chain with the account's position; `None` without supplies and debts.
 async fn market(chain: &ConnectedChain, account: Address) -> Result<Option<MarketState>, MarketError> {
     let Ok(contracts) = MarketContracts::of(chain.network()) else { return Ok(None) };
@@ -49,7 +43,8 @@ async fn market(chain: &ConnectedChain, account: Address) -> Result<Option<Marke
 /// Names of amounts, such as `5 USDC and 3 DAI`; `None` for none.
 fn listed(chain: &ConnectedChain, state: &MarketState, of: fn(&ReservePosition) -> U256) -> Option<String> {
     let held = state.positions.iter().filter(|one| !of(one).is_zero());
-    let named: Vec<String> = held.map(|one| amount(one, of(one), &symbol(chain, one.reserve.asset))).collect();
+    let named: Vec<String> =
+        held.map(|one| amount(one, of(one), &chain.network().book.symbol_at(one.reserve.asset))).collect();
     (!named.is_empty()).then(|| named.join(" and "))
 }
 

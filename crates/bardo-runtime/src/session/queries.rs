@@ -314,8 +314,7 @@ impl SessionState {
                 (TokenId::Native, Some(chain)) => SafeText::clean(chain.network().native_symbol, 20),
                 (TokenId::Native, None) => SafeText::clean("the native token", 20),
                 (TokenId::Erc20(address), chain) => {
-                    let listed = chain
-                        .and_then(|chain| chain.network().book.tokens().iter().find(|token| token.address == *address));
+                    let listed = chain.and_then(|chain| chain.network().book.token_at(*address));
                     listed.map_or_else(
                         || SafeText::clean(&address.to_string(), 42),
                         |token: &BookToken| SafeText::clean(&token.symbol, 20),

@@ -344,7 +344,7 @@ pub fn amount(network: &Network, token: Address, raw: u128) -> String {
     if raw == u128::MAX {
         return "no limit".to_owned();
     }
-    let listed = network.book.tokens().iter().find(|listed| listed.address == token).map(|listed| listed.decimals);
+    let listed = network.book.token_at(token).map(|listed| listed.decimals);
     let decimals = if token.is_zero() { Some(COIN_DECIMALS) } else { listed };
     match decimals.and_then(|decimals| TokenAmount::new(U256::from(raw), decimals).ok()) {
         Some(amount) => format!("{amount} {}", symbol(network, token)),

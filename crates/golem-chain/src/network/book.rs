@@ -161,6 +161,24 @@ impl AddressBook {
         &self.tokens
     }
 
+    /// Listed token at an address.
+    pub fn token_at(&self, address: Address) -> Option<&BookToken> {
+        self.tokens.iter().find(|token| token.address == address)
+    }
+
+    /// Symbol of a listed token, or the address of any other.
+    pub fn symbol_at(&self, address: Address) -> String {
+        self.token_at(address).map_or_else(|| address.to_string(), |token| token.symbol.clone())
+    }
+
+    /// Address of the token with this symbol, or else of the contract with this key or name.
+    pub fn contract_named(&self, name: &str) -> Option<Address> {
+        let token = self.tokens.iter().find(|token| token.symbol == name).map(|token| token.address);
+        let role = || self.contracts().find(|(contract, _)| contract.key() == name).map(|(_, address)| address);
+        let other = || self.others().find(|(known, _)| *known == name).map(|(_, address)| address);
+        token.or_else(role).or_else(other)
+    }
+
     /// The price feeds of this chain.
     pub fn feeds(&self) -> &[PriceFeed] {
         &self.feeds

@@ -158,7 +158,7 @@ fn added(
     }
     for (symbol, token) in &chain.tokens {
         let by_symbol = book.tokens().iter().find(|known| known.symbol == *symbol);
-        let known = by_symbol.or_else(|| book.tokens().iter().find(|known| known.address == token.address));
+        let known = by_symbol.or_else(|| book.token_at(token.address));
         let same = known.map(|known| {
             (&known.symbol, known.address, known.decimals) == (symbol, token.address, token.decimals)
                 && (token.name.is_empty() || token.name == known.name)

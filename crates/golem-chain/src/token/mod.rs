@@ -296,7 +296,7 @@ fn named<'a>(asked: &str, network: &'a Network) -> Result<NamedToken<'a>, TokenE
         if address == NATIVE_PLACEHOLDER {
             return Ok(NamedToken::Native);
         }
-        let listed = network.book.tokens().iter().find(|token| token.address == address);
+        let listed = network.book.token_at(address);
         return Ok(listed.map_or(NamedToken::Unlisted(address), NamedToken::Listed));
     }
     if asked.eq_ignore_ascii_case(network.native_symbol) {

@@ -108,7 +108,7 @@ fn assemble(
         .ok()
         .filter(|decimals| *decimals <= MAX_DECIMALS)
         .ok_or_else(|| TokenError::AbsurdDecimals { address, decimals: claimed.to_string() })?;
-    let listed = network.book.tokens().iter().find(|token| token.address == address);
+    let listed = network.book.token_at(address);
     if let Some(listed) = listed.filter(|listed| listed.decimals != decimals) {
         return Err(TokenError::DecimalsDiffer {
             symbol: listed.symbol.clone(),

@@ -306,11 +306,7 @@ async fn end(chain: &ConnectedChain, lifetime: u64, machine: u64) -> Result<u64,
 
 /// Finds a contract by its address, a listed token's symbol, or its name in the chain's address book.
 fn contract_of(network: &Network, text: &str) -> Result<Address, ToolError> {
-    let book = &network.book;
-    let token = || book.tokens().iter().find(|token| token.symbol == text).map(|token| token.address);
-    let role = || book.contracts().find(|(contract, _)| contract.key() == text).map(|(_, address)| address);
-    let other = || book.others().find(|(name, _)| *name == text).map(|(_, address)| address);
-    match token().or_else(role).or_else(other) {
+    match network.book.contract_named(text) {
         Some(found) => Ok(found),
         None => address(text, "permissions"),
     }

@@ -193,7 +193,8 @@ impl Rescuer {
         let Some(repayment) = repayment(&state, &free, factors[1]) else {
             if !attempts.said_empty {
                 attempts.said_empty = true;
-                let owed: Vec<String> = debts(&state).map(|one| symbol(chain, one.reserve.asset)).collect();
+                let owed: Vec<String> =
+                    debts(&state).map(|one| chain.network().book.symbol_at(one.reserve.asset)).collect();
                 self.think(&format!(
                     "My health factor on {name} is {found}, below the minimum of {least}, and I hold nothing of what I owe \
                      ({}) to repay with. Below 1 anybody may liquidate the debt.",
@@ -202,7 +203,7 @@ impl Rescuer {
             }
             return Ok(EMPTY_PAUSE);
         };
-        let token = symbol(chain, repayment.asset);
+        let token = chain.network().book.symbol_at(repayment.asset);
         let amount = match &repayment.amount {
             None => "max".to_owned(),
             Some(amount) => amount.to_string(),
@@ -237,9 +238,14 @@ impl Rescuer {
             })
             .collect();
         let answers = chain.ask(calls).await?;
+        let book = &chain.network().book;
         let mut free = BTreeMap::new();
         for (asset, call) in asked {
-            let held = call.take(&answers).unwrap_or_default();
+            let unread = || {
+                let what = format_args!("the token {} does not tell the balance", book.symbol_at(asset));
+                ToolError::new(ErrorCode::ChainInconsistent, what)
+            };
+            let held = call.take(&answers).ok_or_else(unread)?;
             let promised = self.world.promised(chain.network().chain_id, state.account, asset)?;
             free.insert(asset, held.saturating_sub(promised));
         }
@@ -255,12 +261,6 @@ impl Rescuer {
 /// Positions that owe something.
 fn debts(state: &MarketState) -> impl Iterator<Item = &golem_protocols::aave::position::ReservePosition> {
     state.positions.iter().filter(|one| !one.debt.is_zero())
-}
-
-/// Symbol of a listed token; the address of any other.
-fn symbol(chain: &ConnectedChain, asset: Address) -> String {
-    let listed = chain.network().book.tokens().iter().find(|token| token.address == asset);
-    listed.map_or_else(|| asset.to_string(), |token| token.symbol.clone())
 }
 
 /// State of the chain's market with the account's position.

@@ -1,6 +1,6 @@
 //! V4 positions that an account was given, by the position manager's events: it does not list an account's tokens.
 //!
-//! What is found is only a hint: the owner is asked for each position, and the number of the account's tokens says whether
+//! The events are only a hint: the owner is asked for each position, and the number of the account's tokens says whether
 //! some are missing.
 
 use std::collections::BTreeSet;

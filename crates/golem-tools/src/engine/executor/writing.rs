@@ -772,8 +772,10 @@ fn refused(error: ToolError) -> CallRefusal {
         return rejected(error);
     }
     // Every refusal of a pipeline check is a denial, whichever category its code belongs to.
-    let blocked = code.is_denial() || code.group() == ErrorGroup::Safety || code == ErrorCode::ApprovalRequired;
-    CallRefusal { status: if blocked { CallStatus::Blocked } else { CallStatus::Error }, error }
+    if code.group() == ErrorGroup::Safety {
+        return CallRefusal { status: CallStatus::Blocked, error };
+    }
+    error.into()
 }
 
 /// Builds the refusal for an approval request that was not queued, with the time after which it can be repeated.
