@@ -2,11 +2,14 @@
 //! nonce is included, and the ledger agrees with the chain.
 
 use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use bardo::base::failpoint::Failpoint;
 use serde_json::{Value, json};
 
-use crate::host::{AMOUNT, Devnet, Home, ROOMY, run};
+use crate::host::{AMOUNT, Devnet, Home, ROOMY, on_terminal, run};
 
 /// Another account of the devnet.
 const FRIEND: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
@@ -85,6 +88,40 @@ fn after_a_kill_at_each_point(tool: &str, paid: u128) {
             assert_eq!(spent, paid, "{what}: the endpoint had the replacement");
         }
     }
+}
+
+/// A decision about a transaction that another process replaces meanwhile ends at once, and does not wait to fail.
+#[test]
+fn a_decision_to_speed_up_ends_when_the_transaction_is_replaced_elsewhere() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    devnet.ask("evm_setAutomine", json!([false]));
+    let hash = stuck(&home, &devnet, "original");
+    let params = json!({ "transaction": hash }).to_string();
+    let given = format!("ethereum={}", devnet.url());
+    let folder = home.path().to_owned();
+    let (_go, when) = mpsc::channel();
+    let arguments = ["--rpc", &given, "call", "--approve", "ask", "speed_up_transaction", &params].map(str::to_owned);
+    let asked = thread::spawn(move || {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        on_terminal(&folder, &arguments, "(nothing is typed)", "", &when)
+    });
+    let waits = "SELECT count(*) FROM audit_entry WHERE kind = 'approval:requested'";
+    for _ in 0..600 {
+        if home.count(waits) == 1 {
+            break;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(home.count(waits), 1, "nobody was asked");
+    let params = json!({ "transaction": hash });
+    let ran = run(call(&home, &devnet, "speed_up_transaction", &params, "other")
+        .env("BARDO_FAILPOINT", Failpoint::Sent.name()));
+    assert!(ran.killed(), "{ran:?}");
+    let (code, text) = asked.join().unwrap();
+    assert!(text.contains("a later transaction has taken the nonce"), "{text}");
+    assert_ne!(code, 0, "{text}");
+    let withdrawn = "SELECT count(*) FROM audit_entry WHERE kind = 'approval:resolved' AND body LIKE '%withdrawn%'";
+    assert_eq!(home.count(withdrawn), 1, "before the permit was over");
 }
 
 #[test]

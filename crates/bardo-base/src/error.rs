@@ -204,6 +204,9 @@ codes! {
     /// The waiting transaction belongs to another Golem, or to the operator.
     TransactionNotOwn, "TRANSACTION_NOT_OWN", PermissionDenied, Wallet,
         "A Golem may replace only the transactions of its own calls; the operator may replace every one.";
+    /// The account has sent transactions that are not in this ledger.
+    AccountUsedOutside, "ACCOUNT_USED_OUTSIDE", PermissionDenied, Wallet,
+        "Only the operator goes on: `bardo reconcile` shows chain and ledger, and continues with their approval.";
     /// The session key's time is over.
     SessionKeyExpired, "SESSION_KEY_EXPIRED", PermissionDenied, Wallet,
         "Draft a new session key with `bardo keys session draft`, and let the owner sign it.";
@@ -289,7 +292,7 @@ codes! {
         "Wait for the first call with this key, then repeat the call to get its result.";
     /// The database reported an error.
     StoreUnavailable, "STORE_UNAVAILABLE", UpstreamUnavailable, Call,
-        "Do what the message names, such as repairing the data folder or `bardo reconcile`; no action runs without its record.";
+        "Do what the message names, such as repairing the data folder; no action runs without its record.";
 }
 
 impl ErrorCode {

@@ -89,6 +89,10 @@ async fn of_chain(
         gaps: Vec::new(),
         fault: None,
     };
+    // The chain is read first: a transaction of this ledger is in it before it is on the chain.
+    let counts = counts(chain, store, clock, account, &mut state.fault).await;
+    state.base_fee = counts.base_fee.map(saturate);
+    state.next_nonce = counts.next;
     let stored = store.read(|connection| {
         let open = sender::open(connection, chain_id)?;
         Ok::<_, RecordError>((open, sender::lane(connection, chain_id, account)?))
@@ -101,9 +105,6 @@ async fn of_chain(
         }
     };
     let open: Vec<TxRecord> = open.into_iter().filter(|record| record.signed.from() == account).collect();
-    let counts = counts(chain, store, clock, account, &mut state.fault).await;
-    state.base_fee = counts.base_fee.map(saturate);
-    state.next_nonce = counts.next;
     for record in &open {
         let known = is_known(chain, record).await;
         let newest = open.iter().rfind(|one| one.signed.nonce() == record.signed.nonce());

@@ -108,6 +108,11 @@ fn groups(state: &State) -> Vec<Group> {
         let more = if more > 0 { format!(" +{more}") } else { String::new() };
         groups.push(Group { rank: 2, pieces: vec![(format!("▲ {first}{more} disagrees"), Role::StateBad)] });
     }
+    let transactions = state.session.snapshot.as_ref().and_then(|snapshot| snapshot.transactions.as_deref());
+    if let Some(chain) = transactions.and_then(|transactions| transactions.used_outside().next()) {
+        let words = format!("▲ {chain}: nothing is signed ({})", ScreenId::Transactions.digit());
+        groups.push(Group { rank: 2, pieces: vec![(words, Role::StateBad)] });
+    }
     if let Some((rank, words, role)) = brain(state) {
         groups.push(Group { rank, pieces: vec![(words.to_owned(), role)] });
     }

@@ -229,6 +229,7 @@ impl From<GateError> for PipelineRefusal {
                 ..Self::new(ErrorCode::OrderStillOpen, error)
             },
             GateError::Waiting(_) => Self::new(ErrorCode::ValidationFailed, error),
+            GateError::Lane(LaneError::ChainAhead { .. }) => Self::new(ErrorCode::AccountUsedOutside, error),
             GateError::Store(_) | GateError::Lane(_) | GateError::Reserve(_) | GateError::Audit(_) => {
                 Self::new(ErrorCode::StoreUnavailable, error)
             }

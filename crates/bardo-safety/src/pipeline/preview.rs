@@ -278,8 +278,7 @@ impl Pipeline {
         let read = self.inner.store.read(|connection| sender::next_nonce(connection, chain_id, signer, seen));
         match read {
             Err(error @ LaneError::ChainAhead { .. }) => Some(
-                Verdict::because(Check::Simulation, ErrorCode::StoreUnavailable, &error, Vec::new())
-                    .suggesting("Run `bardo reconcile`: it shows both sides, and continues with your approval."),
+                Verdict::because(Check::Simulation, ErrorCode::AccountUsedOutside, &error, Vec::new()),
             ),
             Ok(_) | Err(_) => None,
         }

@@ -21,6 +21,20 @@ pub struct TransactionsState {
     pub fault: Option<SafeText>,
 }
 
+impl TransactionsState {
+    /// Names of the chains on which something else has sent from the account, so that nothing is signed there until the
+    /// operator accepts it.
+    pub fn used_outside(&self) -> impl Iterator<Item = &SafeText> {
+        let foreign = |chain: &&ChainTransactions| {
+            chain.gaps.iter().any(|gap| match gap {
+                NonceGap::Foreign { .. } => true,
+                NonceGap::Missing { .. } => false,
+            })
+        };
+        self.chains.iter().filter(foreign).map(|chain| &chain.chain)
+    }
+}
+
 /// Unconfirmed transactions on one chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainTransactions {

@@ -122,6 +122,18 @@ impl SendPermit {
     }
 }
 
+/// Why a transaction in this state no longer waits.
+const fn why_ended(state: SendState) -> &'static str {
+    match state {
+        SendState::Replaced => "a later transaction has taken the nonce",
+        SendState::Included => "it is in a block",
+        SendState::Reverted => "it is in a block, where it reverted",
+        SendState::Dropped => "it was given up",
+        // It waits itself, and a later one with its nonce does as well or is in a block.
+        SendState::Stored | SendState::Sent | SendState::Unclear => "a later transaction with the nonce comes before it",
+    }
+}
+
 /// Error of an operation on transaction records.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
@@ -141,7 +153,7 @@ pub enum RecordError {
         expected: String,
     },
     /// The transaction to replace is no longer waiting.
-    #[error("transaction {hash} is {state}: it can no longer be replaced")]
+    #[error("{}: transaction {hash} can no longer be replaced", why_ended(*state))]
     Ended {
         /// Hash of the transaction.
         hash: B256,

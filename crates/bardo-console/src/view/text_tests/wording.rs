@@ -1,6 +1,7 @@
 //! Tests of single texts: hints that say what their key does, notes beside figures, and words about a stop.
 
 use super::*;
+use bardo_session::handle::{ChainTransactions, NonceGap, TransactionsState};
 
 /// Hint line of the screen.
 fn hints(state: &State) -> String {
@@ -70,6 +71,33 @@ fn a_stop_says_who_set_it_and_how_it_ends() {
     watching.options.watch_only = true;
     tell(&mut watching, None, vec![EventKind::HaltRaised(raised)]);
     assert!(!shown(&watching).contains(":resume"), "{}", shown(&watching));
+}
+
+/// The operator does not learn it only after approving something.
+#[test]
+fn an_account_that_something_else_used_is_said_on_every_screen() {
+    for (width, height) in [(80, 24), (120, 40)] {
+        let mut state = running(width, height, &text("Selling."));
+        tell(&mut state, None, vec![super::pages::vitals(35)]);
+        assert!(!shown(&state).contains("nothing is signed"), "{}", shown(&state));
+        let mut blocked = snapshot();
+        let chain = ChainTransactions {
+            chain: text("ethereum"),
+            chain_id: 31_337,
+            base_fee: None,
+            next_nonce: Some(4),
+            rows: Vec::new(),
+            gaps: vec![NonceGap::Foreign { ledger: 3, chain: 4 }],
+            fault: None,
+        };
+        blocked.transactions = Some(Arc::new(TransactionsState { chains: vec![chain], ..TransactionsState::default() }));
+        news(&mut state, SessionNews::Snapshot(Arc::new(blocked)));
+        let words = shown(&state);
+        assert!(words.contains("▲ ethereum: nothing is signed (9)"), "{words}");
+        assert!(!words.contains("nothing is wrong"), "{words}");
+        key(&mut state, '4');
+        assert!(shown(&state).contains("nothing is signed (9)"), "{}", shown(&state));
+    }
 }
 
 #[test]

@@ -84,6 +84,12 @@ impl PendingApproval {
     /// Waits for the outcome. After [`Decision::PermitExpired`] the request is still open: call [`Self::replace`] and
     /// wait again. Every other decision closes it.
     pub async fn decision(&mut self) -> Decision {
+        self.decision_until(std::future::pending()).await
+    }
+
+    /// As [`Self::decision`]. Returns [`Decision::PermitExpired`] also if `outdated` ends first, so that the action is
+    /// previewed again before its permit is over.
+    pub async fn decision_until(&mut self, outdated: impl Future<Output = ()>) -> Decision {
         if let Some(refused) = &self.refused {
             return Decision::NotAsked(refused.clone());
         }
@@ -115,6 +121,7 @@ impl PendingApproval {
             () = sleep_until(self.ends), if !passes => self.timed_out(),
             () = reaches(&*clock, expires_at), if passes && expires_at < self.ends_at => return Decision::PermitExpired,
             () = sleep_until(expires), if expires < self.ends => return Decision::PermitExpired,
+            () = outdated => return Decision::PermitExpired,
         };
         self.conclude(decision).await
     }

@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinHandle};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::{Instrument as _, debug_span, instrument};
 
 use super::call_end::{CallEnd, CallRefusal, ended_badly, failure};
@@ -28,7 +28,7 @@ use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::model::{Phase, TickBudget, ToolMeta};
 use bardo_base::text::SafeText;
 use bardo_safety::approval::{AnswerError, ApprovalNeed, ApprovalReason, AskRefused, AskedBy, Consent, Decision};
-use bardo_safety::pipeline::{AccountLock, CommitOutcome, CommitState, PhaseRequest, Preview};
+use bardo_safety::pipeline::{AccountLock, CommitOutcome, CommitState, PhaseRequest, Pipeline, Preview};
 use bardo_safety::verdict::Verdict;
 use bardo_session::envelope::{CallStatus, ToolResponse};
 
@@ -624,7 +624,8 @@ impl WriteTask {
         self.leave.advance(WriteStage::Asking)?;
         let mut ticket = queue.ask_for(Arc::clone(&previewed.preview), self.options.asked_by.clone());
         loop {
-            if let Some(concluded) = self.concluded(ticket.decision().await) {
+            let decision = ticket.decision_until(replaced_elsewhere(&acting.pipeline, &previewed.preview)).await;
+            if let Some(concluded) = self.concluded(decision) {
                 return concluded;
             }
             let again = match self.bind(params) {
@@ -766,6 +767,18 @@ fn uncleared(why: &dyn std::fmt::Display) -> CallRefusal {
 }
 
 /// Maps denials of rules and of the pipeline to `blocked`, rejected approvals to `rejected`, and failures to `error`.
+/// Interval at which a transaction that a decision would replace is looked at.
+const STILL_WAITS: Duration = Duration::from_secs(1);
+
+/// Ends when the transaction that the previewed action would replace no longer waits; never for other actions.
+async fn replaced_elsewhere(pipeline: &Pipeline, preview: &Preview) {
+    let proposal = preview.payload.proposal();
+    let Some(replaced) = proposal.replaces else { return std::future::pending().await };
+    while pipeline.waiting_transaction(replaced.hash, proposal.account).is_ok() {
+        sleep(STILL_WAITS).await;
+    }
+}
+
 fn refused(error: ToolError) -> CallRefusal {
     let code = error.code();
     if code == ErrorCode::ApprovalRefused {

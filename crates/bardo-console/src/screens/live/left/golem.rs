@@ -7,7 +7,7 @@ use ratatui::widgets::Widget;
 use super::frame;
 use crate::format::{age, amount};
 use crate::painter::{Painter, line};
-use crate::screens::ScreenContext;
+use crate::screens::{ScreenContext, ScreenId};
 use crate::theme::{Role, Theme};
 use crate::widgets::gauge::{FullMeaning, Gauge, GaugeLine};
 use crate::widgets::paint::{Group, chosen};
@@ -92,10 +92,15 @@ impl Widget for GolemPanel<'_> {
             if known.motion || !of.is_empty() {
                 painter.pieces(line(words, 2), &[(text, Role::TextDim)]);
             }
-            // Under a stop, "nothing is wrong" would be about the vital signs alone.
-            let (why, role) = match stop(known) {
-                Some(level) => (format!("stop: {level}"), Role::StateCare),
-                None => (vitals.why.to_string(), Role::TextDim),
+            // Under a stop, and on a blocked account, "nothing is wrong" would be about the vital signs alone.
+            let transactions = known.snapshot.and_then(|snapshot| snapshot.transactions.as_deref());
+            let blocked = transactions.and_then(|transactions| transactions.used_outside().next());
+            let (why, role) = match (stop(known), blocked) {
+                (Some(level), _) => (format!("stop: {level}"), Role::StateCare),
+                (None, Some(chain)) => {
+                    (format!("{chain}: nothing is signed ({})", ScreenId::Transactions.digit()), Role::StateBad)
+                }
+                (None, None) => (vitals.why.to_string(), Role::TextDim),
             };
             painter.pieces(line(words, 3), &[(fit(&why, usize::from(words.width)).into_owned(), role)]);
         }
