@@ -63,14 +63,14 @@ def share_of_weth(balances):
 def sell(bardo):
     """Previews a sale, and commits it if it passes without an approval. Returns True if it succeeded."""
     params = {"token_in": "WETH", "token_out": "USDC", "amount": STEP, "chain": "ethereum", "prefer_uniswapx": False}
-    bardo.say(type="now", now=f"Selling {STEP} WETH for USDC.", next="Look whether that was enough.")
+    bardo.say(type="now", now=f"Selling {STEP} WETH for USDC.", next="Check the share again.")
     previewed = bardo.call("preview_action", kind="swap", params=params, why="WETH is more than its share")
     if previewed["status"] != "simulated":
-        bardo.say(type="think", text="The preview says no: " + (previewed.get("explanation") or "without a reason"))
+        bardo.say(type="think", text="The preview was blocked: " + (previewed.get("explanation") or "no reason given"))
         return False
     offer = previewed["data"]
     if offer["approval"] == "approval":
-        bardo.say(type="think", text="That would need the operator. I let it be.")
+        bardo.say(type="think", text="This needs the operator's approval; cancelled.")
         bardo.call("cancel_action", permit_id=offer["permit_id"])
         return False
     done = bardo.call("commit_action", permit_id=offer["permit_id"], simulation_hash=offer["simulation_hash"])
@@ -88,7 +88,7 @@ def main():
             kinds = [kind["kind"] for kind in line["kinds"]]
             bardo.say(type="think", text=f"I am here. I can {', '.join(kinds)}.")
         elif line["type"] == "words":
-            bardo.say(type="think", text="I heard you, and go on as I was made.")
+            bardo.say(type="think", text="This example does not follow operator messages.")
         elif line["type"] == "tick":
             context = line["context"]
             if context["stop"] is not None:
@@ -97,7 +97,7 @@ def main():
             balances = bardo.call("query_state", query="balances")
             share = share_of_weth(balances) if balances["status"] == "success" else None
             if share is None:
-                bardo.say(type="think", text="I cannot tell what I hold, so I do nothing.")
+                bardo.say(type="think", text="A price is missing, so the share is unknown: nothing to do.")
             elif share > SHARE or ONCE:
                 done = sell(bardo)
                 if ONCE:
