@@ -18,7 +18,7 @@ use golem_tools::engine::ApprovalMode;
 
 /// Terminal program for running an on-chain trading agent
 #[derive(Debug, Parser)]
-#[command(name = "bardo", version, disable_help_subcommand = true)]
+#[command(name = "bardo", version, disable_help_subcommand = true, next_help_heading = "Global options")]
 pub(super) struct Cli {
     /// Use this network: devnet (two chains in this process, play money), or a chain such as sepolia
     #[arg(long, value_name = "NAME", global = true)]

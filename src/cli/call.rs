@@ -44,6 +44,11 @@ const CALLS_PER_MINUTE: u32 = 60;
 const ENDS_WITH_IT: &str = " This devnet and its state end with the call. To keep one, run `bardo devnet` and pass its \
                             endpoints with --rpc.";
 
+/// Refusal of an idempotency key on such a devnet, whose ledger no later call has.
+const KEY_ENDS_WITH_IT: &str = "--idempotency-key has no effect here: this devnet and its ledger end with the call, so a \
+                                second one would be carried out again. Keep a devnet with `bardo devnet --port 8545`, and \
+                                pass --rpc ethereum=http://127.0.0.1:8545";
+
 /// Options of a call besides its parameters.
 #[derive(Default)]
 pub(super) struct CallFlags {
@@ -153,6 +158,10 @@ pub(super) fn respond(
         if let Some(block) = &options.rehearsed_on {
             on_rehearsed_chain(&opened, block)?;
         }
+        let ends = opened.sandbox.as_ref().is_some_and(|sandbox| !sandbox.is_kept());
+        if ends && options.idempotency_key.is_some() {
+            return Ok(not_called(&*clock, ToolError::new(ErrorCode::ValidationFailed, KEY_ENDS_WITH_IT)));
+        }
         let ledger = match needs {
             true => match DataFolder::of(config).open_ledger(&opened).await {
                 Ok(ledger) => Some(ledger),
@@ -228,7 +237,6 @@ pub(super) fn respond(
         }
         if signs || tool == wallet_fund::TOOL_DEF.meta.name {
             let rehearsed = rehearsal.map(|rehearsal| rehearsed_note(&rehearsal, response.call_id));
-            let ends = opened.sandbox.as_ref().is_some_and(|sandbox| !sandbox.is_kept());
             note_chain(&mut response, ends, rehearsed);
         }
         // The log reports a failure to store the last events.

@@ -13,7 +13,7 @@ use bardo_accounting::csv::{self, BooksMoney};
 use bardo_accounting::report::{Group, Grouping, Period, Report, Totals};
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, ConfigFlags, Environment};
-use bardo_base::format::{counted, dollars, grouped, nearest_cent};
+use bardo_base::format::{counted, dollars, grouped, signed_dollars};
 use bardo_base::private;
 use bardo_base::units::{SignedUsd, Usd};
 use bardo_runtime::accounting::{self, BalanceCheck, BookKeeper, Books, ReportScope};
@@ -279,15 +279,6 @@ fn unrealised(report: &Report) -> Result<Option<SignedUsd>, CommandFailure> {
     report.unrealised().map_err(|error| CommandFailure::from(error.to_string()))
 }
 
-/// Dollars to the cent with their sign.
-fn signed(value: SignedUsd) -> String {
-    let sign = if value.is_loss() { "-" } else { "+" };
-    match nearest_cent(value.amount()).as_str() {
-        "0.00" => "$0.00".to_owned(),
-        cents => format!("{sign}${}", grouped(cents)),
-    }
-}
-
 fn text(options: &PnlOptions, findings: &Findings) -> Result<String, CommandFailure> {
     let Findings { books: Books { report, faults }, failed, checks, stored_only, .. } = findings;
     let of = findings.account.map_or_else(|| "all accounts".to_owned(), |account| account.to_string());
@@ -335,7 +326,7 @@ fn text(options: &PnlOptions, findings: &Findings) -> Result<String, CommandFail
     text.push('\n');
     text.push_str(&held(report));
     if let Some(all) = unrealised(report)? {
-        text.push_str(&format!("Unrealised: {}\n", signed(all)));
+        text.push_str(&format!("Unrealised: {}\n", signed_dollars(all)));
     }
     if report.unvalued() > 0 {
         let holdings = counted(report.unvalued(), "holding", "holdings");
@@ -354,10 +345,10 @@ fn line(name: &str, totals: &Totals) -> Result<[String; 6], CommandFailure> {
     Ok([
         name.to_owned(),
         totals.trades.to_string(),
-        signed(totals.realised),
+        signed_dollars(totals.realised),
         dollars(totals.gas),
         fees(totals.fees),
-        signed(net(totals)?),
+        signed_dollars(net(totals)?),
     ])
 }
 

@@ -19,7 +19,7 @@ pub trait WitnessedPrices {
 /// Descriptions of the tokens in the books, by chain and token.
 pub type TokenBook = BTreeMap<(u64, Token), TokenFacts>;
 
-/// Asset of an account. The wrapped native token is the native one.
+/// Asset of an account. The wrapped native token counts as the native token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Asset {
     /// EIP-155 id of the chain.
@@ -137,7 +137,7 @@ pub struct Posting {
     pub gas: Option<Leg>,
     /// Proceeds that could be assigned to none of the amounts given, because their own values are not known.
     pub unassigned: Usd,
-    /// Cost that was lost sight of, because what was received for it has no known value.
+    /// Cost that can no longer be followed, because what was received for it has no known value.
     pub untracked: Usd,
 }
 
@@ -194,7 +194,7 @@ pub struct CostFlow {
     pub bridged: Usd,
     /// Gas paid, at its value.
     pub gas: Usd,
-    /// Cost that was lost sight of, because what came for it has no known value.
+    /// Cost that can no longer be followed, because what came for it has no known value.
     pub untracked: Usd,
 }
 

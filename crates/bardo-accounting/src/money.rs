@@ -7,7 +7,7 @@ use bardo_base::units::{Rounding, Usd, UsdError};
 /// Decimals of every dollar figure in the books.
 const SCALE: u8 = 12;
 
-/// Share of `cost` that `part` of `whole` units has, rounded down to 12 decimals.
+/// Part of `cost` that falls to `part` of `whole` units, rounded down to 12 decimals.
 ///
 /// # Errors
 /// [`UsdError::OutOfRange`] if `whole` is zero or less than `part`, or if `cost` has more than 12 decimals.

@@ -1,4 +1,4 @@
-//! Kinds of channel, and what a delivery can end in.
+//! Channel kinds, and the outcomes of a delivery.
 
 use std::fmt;
 use std::str::FromStr;
@@ -102,7 +102,7 @@ impl SendError {
     }
 }
 
-/// Way to deliver an alert.
+/// Channel that delivers alerts.
 pub trait Channel: Send + Sync + fmt::Debug {
     /// Kind of the channel.
     fn name(&self) -> ChannelName;

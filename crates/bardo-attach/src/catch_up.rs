@@ -38,7 +38,7 @@ impl CatchUp {
             SessionNews::Snapshot(snapshot) => self.snapshot = Some(snapshot.clone()),
             SessionNews::Replay(state) => self.replay = Some(*state),
             SessionNews::Left(summary) => self.left = Some(summary.clone()),
-            // Replies belong to the console that asked; a message is of its moment.
+            // Replies belong to the console that asked; a command's outcome concerns only the moment when it was given.
             SessionNews::Offered { .. }
             | SessionNews::Began { .. }
             | SessionNews::Reply { .. }

@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256};
 use rust_decimal::Decimal;
 
-use crate::units::{Rounding, TokenAmount, Usd};
+use crate::units::{Rounding, SignedUsd, TokenAmount, Usd};
 
 /// Inserts commas between thousands of a plain numeral; a sign, a fraction and a final `…` stay as they are.
 pub fn grouped(numeral: &str) -> String {
@@ -36,6 +36,15 @@ pub fn dollars(value: Usd) -> String {
     let tiny = value.to_fixed(2, Rounding::Down) == "0.00" && !value.is_zero();
     let digits = if tiny { value.to_fixed(8, Rounding::Down) } else { nearest_cent(value) };
     format!("${}", grouped(&digits))
+}
+
+/// Gain or loss to the nearest cent with its sign: `+$12.50`, `-$2.07`; `$0.00` if it rounds to nothing.
+pub fn signed_dollars(value: SignedUsd) -> String {
+    let sign = if value.is_loss() { "-" } else { "+" };
+    match nearest_cent(value.amount()).as_str() {
+        "0.00" => "$0.00".to_owned(),
+        cents => format!("{sign}${}", grouped(cents)),
+    }
 }
 
 /// Dollars that exceed `limit`, to the nearest cent; less than a cent above it, rounded up, so that both differ.
@@ -352,6 +361,18 @@ mod tests {
     }
 
     /// Used dollars are never shown as fewer than they are, and left ones never as more. The figures are rounded by hand.
+    #[test]
+    fn a_gain_or_loss_has_its_sign_before_the_dollars() {
+        let cents = |text: &str| text.parse::<Usd>().unwrap();
+        for (value, words) in [
+            (SignedUsd::loss(cents("2.070047272164")), "-$2.07"),
+            (SignedUsd::gain(cents("1234.565")), "+$1,234.57"),
+            (SignedUsd::loss(cents("0.004")), "$0.00"),
+        ] {
+            assert_eq!(signed_dollars(value), words);
+        }
+    }
+
     #[test]
     fn used_dollars_round_up_and_those_that_are_left_down() {
         let usd = |text: &str| text.parse::<Usd>().unwrap();

@@ -33,9 +33,6 @@ use golem_protocols::uniswap::positions::{
 };
 use golem_protocols::uniswap::twap::{ObservedPools, PoolPrices, TickHints, TwapPrices, TwapRules};
 
-/// Symbols of the dollar stablecoins that count as exit assets; the network's address book has their addresses.
-const STABLES: [&str; 3] = ["USDC", "USDT", "DAI"];
-
 /// Maximum distance of a stablecoin from one dollar, in basis points. Beyond it, the coin has no price.
 const PEG_TOLERANCE: u32 = 200;
 
@@ -401,8 +398,7 @@ impl From<SnapshotReadError> for UnknownValue {
 
 /// Returns the dollar stablecoins of a network's address book that count as exit assets.
 pub fn stables(network: &Network) -> BTreeSet<Address> {
-    let listed = network.book.tokens().iter();
-    listed.filter(|token| STABLES.contains(&token.symbol.as_str())).map(|token| token.address).collect()
+    network.book.stablecoins().map(|token| token.address).collect()
 }
 
 fn read_error(error: TokenError) -> SnapshotReadError {

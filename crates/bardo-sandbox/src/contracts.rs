@@ -214,9 +214,9 @@ bundle! {
     StableDebtToken = "StableDebtToken",
     /// Implementation of debts at the variable rate.
     VariableDebtToken = "VariableDebtToken",
-    /// Prices of an Aave V3 market.
+    /// Price oracle of an Aave V3 market.
     AaveOracle = "AaveOracle",
-    /// Views of Aave V3's single reserves.
+    /// Read-only views of Aave V3's individual reserves.
     AaveProtocolDataProvider = "AaveProtocolDataProvider",
     /// Runtime code; its canonical address is [`MULTICALL3`].
     Multicall3 = "Multicall3",

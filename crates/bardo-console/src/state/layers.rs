@@ -494,40 +494,8 @@ impl State {
                 Action::Back => drop(self.display.layers.pop()),
                 _ => offset.scroll(action, rows),
             },
-            Some(Layer::CallDetails(call_details)) => match action {
-                Action::Back => drop(self.display.layers.pop()),
-                Action::Copy => {
-                    let text = call_details.json(&self.session.feed);
-                    self.show_notice("copied");
-                    return vec![Effect::Copy(text)];
-                }
-                Action::Explorer => {
-                    let call = self.session.feed.call(call_details.call_id);
-                    return match call.and_then(|call| super::call_details::link(call, &self.session.page)) {
-                        Some(link) => {
-                            self.show_notice(&link);
-                            vec![Effect::Copy(link)]
-                        }
-                        None => {
-                            self.show_notice("no transaction was sent");
-                            Vec::new()
-                        }
-                    };
-                }
-                _ => call_details.offset.scroll(action, rows),
-            },
-            Some(Layer::Quit { since, picked }) => {
-                // Every keystroke restarts the guard time.
-                let calm = settled(std::mem::replace(since, now), now);
-                match action {
-                    Action::QuitCancel if calm => *picked = true,
-                    Action::DoIt if calm && *picked => return self.leave(LeaveMode::CancelOrders),
-                    Action::QuitFinish if calm => return self.leave(LeaveMode::Finish),
-                    Action::Export => return vec![self.trades_file()],
-                    Action::Back => drop(self.display.layers.pop()),
-                    _ => {}
-                }
-            }
+            Some(Layer::CallDetails(_)) => return self.details_action(action, rows),
+            Some(Layer::Quit { .. }) => return self.quit_action(action, now),
             Some(Layer::Hold { since, before, .. }) => {
                 let exit_only = *before < Some(StopLevel::ExitOnly);
                 // A key that was meant for something else must not choose.
@@ -570,6 +538,51 @@ impl State {
                 }
             }
             Some(Layer::Palette { .. }) | None => {}
+        }
+        Vec::new()
+    }
+
+    /// Handles an action in the details of a call.
+    fn details_action(&mut self, action: Action, rows: usize) -> Vec<Effect> {
+        let Some(Layer::CallDetails(call_details)) = self.display.layers.last_mut() else { return Vec::new() };
+        match action {
+            Action::Back => drop(self.display.layers.pop()),
+            Action::Copy => {
+                let text = call_details.json(&self.session.feed);
+                self.show_notice("copied");
+                return vec![Effect::Copy(text)];
+            }
+            Action::Explorer => {
+                let call = self.session.feed.call(call_details.call_id);
+                return match call.and_then(|call| super::call_details::link(call, &self.session.page)) {
+                    Some(link) => {
+                        self.show_notice(&link);
+                        vec![Effect::Copy(link)]
+                    }
+                    None => {
+                        self.show_notice("no transaction was sent");
+                        Vec::new()
+                    }
+                };
+            }
+            _ => call_details.offset.scroll(action, rows),
+        }
+        Vec::new()
+    }
+
+    /// Handles an action in the dialog before leaving.
+    fn quit_action(&mut self, action: Action, now: u64) -> Vec<Effect> {
+        let cancels = self.has_open_order();
+        let Some(Layer::Quit { since, picked }) = self.display.layers.last_mut() else { return Vec::new() };
+        // Every keystroke restarts the guard time.
+        let calm = settled(std::mem::replace(since, now), now);
+        match action {
+            Action::QuitCancel if calm && cancels => *picked = true,
+            Action::DoIt if calm && *picked => return self.leave(LeaveMode::CancelOrders),
+            Action::QuitFinish if calm => return self.leave(LeaveMode::Finish),
+            Action::Export => return vec![self.trades_file()],
+            Action::Back => drop(self.display.layers.pop()),
+            _ => {}
         }
         Vec::new()
     }

@@ -191,6 +191,9 @@ impl State {
         if action == Action::Decide {
             return self.has_decision();
         }
+        if action == Action::QuitCancel {
+            return self.has_open_order();
+        }
         if let (Action::HoldExitOnly, Some(Layer::Hold { before, .. })) = (action, self.display.layers.last()) {
             // It would not leave a higher stop, which needs a decision.
             return *before < Some(StopLevel::ExitOnly);
@@ -206,6 +209,13 @@ impl State {
             Action::NextQuestion => question.of > 1,
             _ => true,
         }
+    }
+
+    /// Returns true if an auction can still be filled or a bridge order is under way.
+    pub fn has_open_order(&self) -> bool {
+        let feed = &self.session.feed;
+        feed.orders.iter().any(|(_, order)| !order.status.is_final())
+            || feed.intents.iter().any(|(_, intent)| !is_over(intent))
     }
 
     /// Returns true if new signatures are blocked: by the operator's own hold, or by a halt.

@@ -193,6 +193,10 @@ impl Widget for QuitDialog<'_> {
         let painter = &mut Painter { buffer, theme };
         let mut rows = Vec::new();
         let flying = state.in_flight();
+        for question in &state.session.questions {
+            let words = format!("‼ Waits for your answer: {}", question.title);
+            rows.push(Row::new(words, Role::StateCare).kept());
+        }
         if flying.is_empty() {
             rows.push(Row::new("Nothing is in flight.", Role::Dialog));
         } else {

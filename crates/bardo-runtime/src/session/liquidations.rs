@@ -17,17 +17,13 @@ use golem_chain::network::NetworkKind;
 use golem_chain::provider::ProviderError;
 use golem_protocols::aave::market::MarketContracts;
 use golem_tools::engine::ConnectedChain;
-use golem_tools::lending::liquidations::liquidations;
+use golem_tools::lending::liquidations::{LOOKBACK_BLOCKS, liquidations};
 
 /// Interval between two looks on devnets.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The same on other networks, whose endpoints limit the number of requests.
 const LOOK_REMOTE: Duration = Duration::from_secs(30);
-
-/// Number of blocks before the first one that are read when a session begins: a week of a chain with a block every twelve
-/// seconds.
-const LOOKBACK: u64 = 50_400;
 
 /// Number of newest blocks that are left out on networks other than devnets: a reorganisation may still replace them.
 const UNSETTLED: u64 = 2;
@@ -73,7 +69,7 @@ impl SessionState {
         let head = chain.client.agreed().get_block_number().await.map_err(ProviderError::from)?;
         let unsettled = if chain.network().kind == NetworkKind::Devnet { 0 } else { UNSETTLED };
         let last = head.saturating_sub(unsettled);
-        let first = seen.map_or(last.saturating_sub(LOOKBACK), |seen| seen.saturating_add(1));
+        let first = seen.map_or(last.saturating_sub(LOOKBACK_BLOCKS), |seen| seen.saturating_add(1));
         if first > last {
             // A devnet that was rolled back makes these blocks again.
             return Ok(last);

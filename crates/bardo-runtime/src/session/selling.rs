@@ -33,9 +33,6 @@ use golem_chain::network::KnownContract;
 use golem_chain::token::{TokenId, TokenInfo};
 use golem_tools::engine::{ConnectedChain, TokenHolding};
 
-/// Symbols of tokens that are not sold.
-const EXITS: [&str; 3] = ["USDC", "USDT", "DAI"];
-
 /// Polling interval of waiting loops.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -307,8 +304,9 @@ impl SessionState {
         chain: &'a ConnectedChain,
         account: Address,
     ) -> Result<(Vec<HoldingToSell<'a>>, usize), ToolError> {
-        let listed = chain.network().book.tokens().iter().filter(|token| !EXITS.contains(&token.symbol.as_str()));
-        let listed: Vec<Address> = listed.map(|token| token.address).collect();
+        let book = &chain.network().book;
+        let listed = book.tokens().iter().map(|token| token.address);
+        let listed: Vec<Address> = listed.filter(|token| !book.is_stablecoin(*token)).collect();
         let found = chain.held(account, &listed).await?;
         let (mut held, mut unread) = (Vec::new(), 0);
         for (address, found) in listed.into_iter().zip(found) {

@@ -65,6 +65,9 @@ pub struct PriceFeed {
     pub decimals: u8,
 }
 
+/// Symbols of the dollar stablecoins.
+const STABLECOINS: [&str; 3] = ["USDC", "USDT", "DAI"];
+
 /// Contracts, tokens and price feeds of one chain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AddressBook {
@@ -164,6 +167,17 @@ impl AddressBook {
     /// Listed token at an address.
     pub fn token_at(&self, address: Address) -> Option<&BookToken> {
         self.tokens.iter().find(|token| token.address == address)
+    }
+
+    /// Listed dollar stablecoins, in the order in which prices are quoted in them. They are exit assets: a sale into one
+    /// is an exit, and none of them is sold in a flatten.
+    pub fn stablecoins(&self) -> impl Iterator<Item = &BookToken> {
+        STABLECOINS.iter().flat_map(|symbol| self.tokens.iter().filter(move |token| token.symbol == *symbol))
+    }
+
+    /// Returns true for a listed dollar stablecoin.
+    pub fn is_stablecoin(&self, address: Address) -> bool {
+        self.stablecoins().any(|token| token.address == address)
     }
 
     /// Symbol of a listed token, or the address of any other.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::engine::{CallContext, ReadTool, ToolDef, ToolReply};
-use crate::lending::liquidations::liquidations;
+use crate::lending::liquidations::{LOOKBACK_BLOCKS, liquidations};
 use crate::lending::{self, LendingRow, ReserveTokens};
 use bardo_base::error::ToolError;
 use bardo_base::fabric::{LendingLiquidated, health_factor};
@@ -98,9 +98,6 @@ impl LiquidationEvent {
     }
 }
 
-/// Number of newest blocks in which liquidations are looked for: a week of a chain with a block every twelve seconds.
-const LOOKBACK: u64 = 50_400;
-
 /// Implementation of `get_lending_position`; see [`TOOL_DEF`].
 pub struct GetLendingPosition;
 
@@ -173,7 +170,7 @@ impl ReadTool for GetLendingPosition {
         explanation.push('.');
         context.step("Reading liquidations");
         // What is supplied and owed is known without them.
-        let read = liquidations(chain, account, (head.number.saturating_sub(LOOKBACK), head.number)).await.ok();
+        let read = liquidations(chain, account, (head.number.saturating_sub(LOOKBACK_BLOCKS), head.number)).await.ok();
         if let Some(last) = read.as_ref().and_then(|read| read.found.last()) {
             explanation.push_str(&format!(" {last}, in block {}.", last.block));
         }

@@ -12,7 +12,7 @@ use crate::lending::holding::{HeldLending, held_lending};
 use crate::lending::percent;
 use crate::positions::{HeldPosition, held_positions};
 use bardo_base::error::{ErrorCode, ToolError};
-use bardo_base::format::dollars;
+use bardo_base::format::{dollars, signed_dollars};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
@@ -207,13 +207,13 @@ impl ReadTool for GetPortfolio {
             && lending.iter().all(|one| one.all_priced);
         context.step("Reading the books");
         let open_orders = open_orders(context, account, &chains).await?;
-        let (pnl, no_pnl) = match &world.books {
+        let (sums, no_pnl) = match &world.books {
             _ if world.paper().is_some() => (None, Some("in paper mode, `bardo pnl --paper` shows it".to_owned())),
             None => (None, Some("no books are open for this call".to_owned())),
             Some(books) if books.account() != account => {
                 (None, Some(format!("the books are those of {}", books.account())))
             }
-            Some(books) => (Some(pnl(books.since(params.since).await?, params.since)), None),
+            Some(books) => (Some(books.since(params.since).await?), None),
         };
         let mut explanation = format!("The account holds {}", dollars(total));
         if !in_positions.is_zero() {
@@ -232,8 +232,8 @@ impl ReadTool for GetPortfolio {
         for security in lending.iter().filter_map(HeldLending::security) {
             explanation.push_str(&format!(" {security}."));
         }
-        if let Some(pnl) = &pnl {
-            explanation.push_str(&format!(" Realised after gas and fees: ${}.", pnl.net_usd));
+        if let Some(sums) = &sums {
+            explanation.push_str(&format!(" Realised after gas and fees: {}.", signed_dollars(sums.net)));
         }
         if world.paper().is_some() {
             explanation.push_str(" PAPER: includes paper trades.");
@@ -254,7 +254,7 @@ impl ReadTool for GetPortfolio {
             debt_usd: owed.to_string(),
             not_reached,
             open_orders,
-            pnl,
+            pnl: sums.map(|sums| pnl(sums, params.since)),
             no_pnl,
             not_read: NOT_READ.to_vec(),
         };

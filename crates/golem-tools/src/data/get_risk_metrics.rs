@@ -26,8 +26,6 @@ pub static TOOL_DEF: ToolDef = ToolDef::read::<GetRiskMetrics>();
 
 /// Maximum number of tokens whose prices are read.
 const MOST_TOKENS: usize = 8;
-/// Listed tokens whose dollar price is taken as constant: histories are in one of them.
-const STABLE: [&str; 3] = ["USDC", "USDT", "DAI"];
 /// Least value that counts as a holding, in dollars.
 const LEAST_VALUE: u32 = 1;
 /// Significant digits of figures.
@@ -278,9 +276,9 @@ async fn holdings(
     Ok((holdings, left_out))
 }
 
+/// Returns true for a token whose dollar price is taken as constant.
 fn is_stable(chain: &ConnectedChain, token: Address) -> bool {
-    let listed = chain.network().book.tokens();
-    listed.iter().any(|known| known.address == token && STABLE.contains(&known.symbol.as_str()))
+    chain.network().book.is_stablecoin(token)
 }
 
 /// Value of the holdings at the end of each interval.

@@ -277,8 +277,9 @@ impl Scope {
                     return Err(ToolError::new(ErrorCode::PoolNotFound, what));
                 };
                 // Prices are given in the token that the chain lists as a base, if only one is.
-                let (token, quote) =
-                    if is_base(chain, token0) && !is_base(chain, token1) { (token1, token0) } else { (token0, token1) };
+                let book = &chain.network().book;
+                let first_is_base = book.is_stablecoin(token0) && !book.is_stablecoin(token1);
+                let (token, quote) = if first_is_base { (token1, token0) } else { (token0, token1) };
                 Ok(Self { token, quote: Some(quote), pool: Some(pool) })
             }
             (None, None) => Err(invalid("token", &"name a token or a pool")),
@@ -299,12 +300,6 @@ impl Scope {
             && self.pool.is_none_or(|address| pool.id() == address.into());
         is_wanted.then_some((pool, first, other))
     }
-}
-
-/// True for a listed stablecoin.
-fn is_base(chain: &ConnectedChain, token: Address) -> bool {
-    let listed = chain.network().book.tokens();
-    listed.iter().any(|known| known.address == token && ["USDC", "USDT", "DAI"].contains(&known.symbol.as_str()))
 }
 
 /// Metadata and dollar prices of the tokens of some pools.

@@ -55,8 +55,8 @@ pub struct Output {
     agreed_by_endpoints: bool,
     /// Number of positions of the account, empty ones included.
     position_count: u64,
-    /// Number of V4 positions in `position_count` that are not listed, because the endpoint does not tell the events of
-    /// their blocks; the next call reads on.
+    /// Number of V4 positions in `position_count` that are not listed, because the endpoint did not return the
+    /// events of their blocks; the next call continues.
     unread_count: u64,
     /// Offset of the next call; absent if this one reached the last position.
     next_offset: Option<u64>,

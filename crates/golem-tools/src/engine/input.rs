@@ -167,7 +167,7 @@ pub fn json_fault(error: &serde_json::Error) -> String {
         serde_json::error::Category::Eof => "it ends too early, with a quote or bracket that is not closed".to_owned(),
         serde_json::error::Category::Syntax => {
             let (line, character) = (error.line(), error.column());
-            format!("line {line}, character {character} cannot stand there, or ends a number that is out of range")
+            format!("line {line}, character {character} is unexpected, or ends a number that is out of range")
         }
         serde_json::error::Category::Data | serde_json::error::Category::Io => {
             let text = error.to_string();
@@ -310,7 +310,7 @@ mod tests {
                 "{\"token_in\": \"WETH\"",
                 "not valid JSON: it ends too early, with a quote or bracket that is not closed",
             ),
-            ("{\"token_in\": \"WETH\"} x", "line 1, character 22 cannot stand there"),
+            ("{\"token_in\": \"WETH\"} x", "line 1, character 22 is unexpected"),
             ("{\"token_in\": 5}", "parameter `token_in`: invalid type: integer `5`, expected a string"),
             ("{\"token_in\": \"A\", \"slippage_bps\": -1}", "parameter `slippage_bps`"),
             ("{\"token_in\": \"A\", \"slippage_bps\": 5000000000}", "parameter `slippage_bps`"),

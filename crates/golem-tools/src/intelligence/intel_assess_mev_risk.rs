@@ -236,10 +236,12 @@ impl<'a> ValuedRoute<'a> {
             Ratio::of(U256::from(millionths), U256::from(1_000_000)).is_none_or(|bound| *part >= bound)
         };
         let unprofitable = usd.zip(self.gas).is_some_and(|(gain, gas)| gain <= gas);
-        match () {
-            () if unprofitable || !at_least(MEDIUM_FROM) => Risk::Low,
-            () if at_least(HIGH_FROM) => Risk::High,
-            () => Risk::Medium,
+        if unprofitable || !at_least(MEDIUM_FROM) {
+            Risk::Low
+        } else if at_least(HIGH_FROM) {
+            Risk::High
+        } else {
+            Risk::Medium
         }
     }
 

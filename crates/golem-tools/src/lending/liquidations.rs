@@ -15,6 +15,9 @@ use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::token;
 
+/// Number of newest blocks in which liquidations are looked for: a week of a chain with a block every twelve seconds.
+pub const LOOKBACK_BLOCKS: u64 = 50_400;
+
 /// Requests for logs in one reading.
 const REQUESTS: u32 = 12;
 

@@ -26,8 +26,6 @@ const MOST_REQUESTS: u32 = 40;
 const MOST_LOGS: usize = 50_000;
 /// Maximum number of requests in search of the last swap before the window.
 const MOST_EARLIER_REQUESTS: u32 = 6;
-/// Listed tokens in which prices are given if the call names none, in this order.
-const QUOTES: [&str; 3] = ["USDC", "USDT", "DAI"];
 
 /// Request for a history.
 #[derive(Debug, Clone, Copy)]
@@ -198,9 +196,7 @@ async fn market(
     match quote {
         Some(quote) => candidates.push(chain.token(quote).await?),
         None => {
-            let listed = chain.network().book.tokens();
-            let named = QUOTES.iter().filter_map(|symbol| listed.iter().find(|token| token.symbol == *symbol));
-            for token in named.filter(|token| token.address != own) {
+            for token in chain.network().book.stablecoins().filter(|token| token.address != own) {
                 candidates.push(chain.token(&token.address.to_string()).await?);
             }
         }

@@ -446,7 +446,8 @@ impl AgentSession {
                 Some(held) if held.offer.preview().permit.simulation_hash != hash => {
                     offers.insert(permit_id, held);
                     let what = "the simulation hash does not match this permit; the offer is still open";
-                    return Err(ToolError::new(ErrorCode::PermitMismatch, what));
+                    let suggestion = "Send the `simulation_hash` that the preview answered with, or preview again.";
+                    return Err(ToolError::new(ErrorCode::PermitMismatch, what).suggesting(suggestion));
                 }
                 Some(held) => held,
             }

@@ -48,13 +48,14 @@ const LEAST_VALUE: u64 = 100_000_000;
 /// Ten thousandths of one, in the 18 decimals of a health factor.
 const TEN_THOUSANDTH: u64 = 100_000_000_000_000;
 
-/// Debts of a heartbeat. Simulated time stands still until they are looked at.
+/// Lending markets of which one has a health factor below the minimum, found at one heartbeat. It holds simulated time
+/// until they have been handled.
 pub(super) struct LowHealth {
     /// Markets of the account.
     pub(super) markets: Vec<ChainLending>,
     /// Minimum of the policy, in ten thousandths.
     pub(super) least: u64,
-    /// Attendance until the end of the reaction.
+    /// Participation in the simulated clock, which waits for it until this is dropped.
     pub(super) attendance: ClockParticipation,
 }
 
@@ -218,7 +219,7 @@ impl Rescuer {
             self.think(&format!("It was not repaid: {}", error.message()));
         }
         Ok(match response.status {
-            // The operator has said no, or said nothing.
+            // Rejected or lapsed: the operator is not asked again soon.
             CallStatus::Rejected => LONGEST_PAUSE,
             CallStatus::Success
             | CallStatus::Partial
@@ -242,7 +243,7 @@ impl Rescuer {
         let mut free = BTreeMap::new();
         for (asset, call) in asked {
             let unread = || {
-                let what = format_args!("the token {} does not tell the balance", book.symbol_at(asset));
+                let what = format_args!("the token {} does not report the balance", book.symbol_at(asset));
                 ToolError::new(ErrorCode::ChainInconsistent, what)
             };
             let held = call.take(&answers).ok_or_else(unread)?;

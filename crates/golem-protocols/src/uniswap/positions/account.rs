@@ -41,7 +41,7 @@ pub struct AccountPositions {
     /// States of the positions: those of V3 in the order of the contract, then those of V4 in the order of their numbers.
     pub states: Vec<PositionState>,
     /// Number of positions that are not read and count as nothing: those beyond [`MOST_COUNTED`], and those of V4 whose
-    /// events the endpoint does not tell.
+    /// events the endpoint does not return.
     pub unread: u64,
 }
 

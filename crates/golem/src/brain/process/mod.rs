@@ -285,9 +285,9 @@ impl Conversation {
             }
             BrainMessage::Idle {} => {}
             BrainMessage::Done { why } if why.trim().is_empty() => {
-                return Err(ConversationEnd::Done("it has finished".to_owned()));
+                return Err(ConversationEnd::Done("it is done".to_owned()));
             }
-            BrainMessage::Done { why } => return Err(ConversationEnd::Done(format!("it has finished: {why}"))),
+            BrainMessage::Done { why } => return Err(ConversationEnd::Done(format!("it is done: {why}"))),
         }
         self.thinking = thinks;
         Ok(())

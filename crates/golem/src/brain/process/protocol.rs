@@ -106,9 +106,9 @@ pub fn read(line: &[u8]) -> Result<BrainMessage, SafeText> {
     let wrong = |what: &dyn std::fmt::Display| SafeText::clean(&what.to_string(), 200);
     let text = std::str::from_utf8(line).map_err(|_| wrong(&"not UTF-8"))?;
     let value = unambiguous(text)
-        .map_err(|error| wrong(&format_args!("not one JSON object in a line: {}", json_fault(&error))))?;
+        .map_err(|error| wrong(&format_args!("the line is not one JSON object: {}", json_fault(&error))))?;
     let said: BrainMessage = serde_json::from_value(value)
-        .map_err(|error| wrong(&format_args!("no message of this protocol: {}", json_fault(&error))))?;
+        .map_err(|error| wrong(&format_args!("the line is not a message of this protocol: {}", json_fault(&error))))?;
     match &said {
         BrainMessage::Call { id, .. } if id.is_empty() || id.chars().count() > MOST_ID => {
             Err(wrong(&format_args!("an id has 1 to {MOST_ID} characters")))
@@ -264,7 +264,7 @@ mod tests {
             (b"{\"type\":\"idle\"", "it ends too early"),
             (b"\xff\xfe", "not UTF-8"),
             (b"", "it ends too early"),
-            (b"{idle}", "line 1, character 2 cannot stand there"),
+            (b"{idle}", "line 1, character 2 is unexpected"),
         ] {
             let why = read(line).unwrap_err();
             assert!(why.as_str().contains(wanted), "{why}");
