@@ -12,7 +12,7 @@ use super::prompts::PromptSubject;
 use super::prompts::policy_requirement;
 use super::selling::SaleCause;
 use super::send_news;
-use super::state::{ActorChannels, SessionState};
+use super::state::{ActorChannels, ApprovedElsewhere, SessionState};
 use super::watching::ReportedState;
 use crate::actor::ActorScript;
 use crate::data::{DataFolder, LedgerKind};
@@ -30,10 +30,11 @@ use bardo_safety::audit::AuditLog;
 use bardo_safety::custody::Reauthentication;
 use bardo_safety::ledger::{self, LedgerError};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
+use bardo_safety::pipeline::SignedOutcome;
 use bardo_safety::second_approval::{SecondError, SecondSignature};
 use bardo_safety::stop::{ActiveStop, StopError};
 use bardo_session::handle::{AddressedCommand, BreakerState, DevnetControl, LeaveMode, SessionCommand, SessionNews};
-use bardo_session::questions::{AnswerKind, Confirmation, OperatorAnswer, QuestionKey};
+use bardo_session::questions::{AnswerKind, Confirmation, OperatorAnswer, Question, QuestionKey};
 use golem::life::ScenarioProgress;
 use golem::scenario;
 use golem_chain::devnet::MiningMode;
@@ -44,6 +45,9 @@ use golem_tools::engine::{ToolCall, ToolInput};
 const MOST_BLOCKS: u32 = 256;
 /// Maximum time per command, in seconds: 30 days.
 const MOST_SECONDS: u64 = 30 * 86_400;
+/// Time within which the outcome of an action of another process is reported, in milliseconds. One that signed nothing
+/// by then is not reported.
+const REPORTED_FOR: u64 = 600_000;
 /// Number of blocks over which prices fall or rise.
 const SHOCK_BLOCKS: u64 = 10;
 
@@ -261,12 +265,16 @@ impl SessionState {
                     true => Some(self.prove(self.approving(permit)?, password).await?),
                     false => None,
                 };
-                let queued = self
-                    .sources
-                    .shared
-                    .answer(permit, &answer, &confirmation, &by, self.sources.clock.now_millis(), proof)
-                    .await;
-                queued.map(|()| answering::answer_message(&answer)).map_err(CommandError::from)
+                let asked = self.sources.shared.others()?.into_iter().find(|asked| asked.key == key);
+                let now = self.sources.clock.now_millis();
+                self.sources.shared.answer(permit, &answer, &confirmation, &by, now, proof).await?;
+                if let Some(Question { call_id: Some(call_id), title, .. }) = asked
+                    && answer.kind().lets_through()
+                {
+                    let approved = ApprovedElsewhere { call_id, title, reported_until: now.saturating_add(REPORTED_FOR) };
+                    self.control.approved_elsewhere.lock().push(approved);
+                }
+                Ok(answering::answer_message(&answer))
             }
             QuestionKey::Policy(hash) => self.answer_policy(hash, &answer, &confirmation, password).await,
             QuestionKey::Own(number) => self.answer_own(number, &answer, &confirmation, password).await,
@@ -317,6 +325,31 @@ impl SessionState {
     ) -> Result<String, CommandError> {
         let queue = self.sources.queue.as_ref().ok_or(CommandError::NoQueue)?;
         Ok(answering::answer(queue, permit, answer, confirmation, proof)?)
+    }
+
+    /// Reports what became of the actions of other processes that the operator approved here, by the ledger.
+    pub(super) async fn report_approved_elsewhere(&self) {
+        let Some(pipeline) = &self.sources.pipeline else { return };
+        let now = self.sources.clock.now_millis();
+        let mut ended = Vec::new();
+        self.control.approved_elsewhere.lock().retain(|approved| {
+            let Ok(outcome) = pipeline.fate(approved.call_id) else { return true };
+            let words = match outcome {
+                SignedOutcome::Nothing | SignedOutcome::Open => return now < approved.reported_until,
+                SignedOutcome::Placed { hash, .. } => (true, format!("was placed as order {hash}")),
+                SignedOutcome::Ended { succeeded, transactions } => {
+                    let verb = if succeeded { "is done" } else { "reverted" };
+                    let all: Vec<String> = transactions.iter().map(B256::to_string).collect();
+                    (succeeded, format!("{verb} in {}", all.join(", ")))
+                }
+            };
+            ended.push((approved.title.clone(), words));
+            false
+        });
+        for (title, (done, words)) in ended {
+            let words = SafeText::clean(&format!("another process: {title} {words}"), 400);
+            send_news(&self.links.news, SessionNews::CommandResult { done, words }).await;
+        }
     }
 
     /// Reports rows of the shared queue that do not verify: to the operator, and in the audit log.

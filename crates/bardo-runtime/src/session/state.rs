@@ -25,7 +25,7 @@ use crate::questions::shared::SharedQueue;
 use crate::tool_info;
 use bardo_base::clock::{Clock, SimulatedClock};
 use bardo_base::fabric::{EventKind, Fabric};
-use bardo_base::id::GolemId;
+use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{OnDeath, Phase, StopLevel};
 use bardo_base::text::SafeText;
 use bardo_safety::approval::ApprovalQueue;
@@ -114,6 +114,14 @@ pub(super) struct SessionSources {
     pub journal: PathBuf,
 }
 
+/// Action of another process that the operator approved in this one.
+pub(super) struct ApprovedElsewhere {
+    pub call_id: CallId,
+    pub title: SafeText,
+    /// End of the wait for its outcome, in milliseconds since the Unix epoch.
+    pub reported_until: u64,
+}
+
 /// State that the operator, scenarios and stops change while the session runs.
 pub(super) struct SessionControl {
     pub stop_watch: StopWatch,
@@ -131,6 +139,8 @@ pub(super) struct SessionControl {
     pub steps: Semaphore,
     /// Number of manual calls that are not answered yet.
     pub running: Arc<AtomicU64>,
+    /// Actions of other processes that the operator approved here, and whose outcome is not reported yet.
+    pub approved_elsewhere: Mutex<Vec<ApprovedElsewhere>>,
     /// Id of the stop under which the operator approved the sale of holdings.
     pub decided: Mutex<Option<SafeText>>,
     /// True while holdings are being sold, by one task at a time.
@@ -156,6 +166,7 @@ impl SessionControl {
             halted: Mutex::default(),
             script: watch::Sender::new(None),
             steps: tokio::sync::Semaphore::new(0),
+            approved_elsewhere: Mutex::default(),
             running: Arc::new(AtomicU64::new(0)),
             decided: Mutex::default(),
             selling: AtomicBool::new(false),

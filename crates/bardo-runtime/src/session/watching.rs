@@ -423,6 +423,7 @@ impl SessionState {
         self.poll_policy(watched).await;
         self.report_forged(watched).await;
         self.receive_remote_answers(watched).await;
+        self.report_approved_elsewhere().await;
         self.publish_requests(watched).await;
         let snapshot = self.snapshot(watched);
         let same = watched.snapshot.as_ref().is_some_and(|known| known.same_content(&snapshot));
