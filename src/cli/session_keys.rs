@@ -15,7 +15,7 @@ use super::{CliExit, CommandFailure, call, consent, print, print_json, secret};
 use bardo_abi::delegation::Delegation;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::Config;
-use bardo_base::format::{short_address, utc};
+use bardo_base::format::utc;
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
@@ -92,17 +92,18 @@ async fn draft(config: &Config, arguments: &DraftArguments, json: bool) -> Resul
         print_json(&shown)?;
         return Ok(CliExit::Success);
     }
-    let mut text = format!("{}\n", row(&record));
+    // The limits and the next step come last, where a terminal still shows them.
+    let typed_data = serde_json::to_string_pretty(&typed_data)?;
+    let mut text = format!("Typed data (EIP-712) for the owner's wallet to sign:\n\n{typed_data}\n\n{}\n", row(&record));
     for limit in words(network, &record.delegation)? {
         writeln!(text, "  {limit}")?;
     }
     writeln!(text, "\n{stolen}")?;
-    let typed_data = serde_json::to_string_pretty(&typed_data)?;
     writeln!(
         text,
-        "\nIt can sign nothing until its owner has signed this typed data (EIP-712):\n\n{typed_data}\n\n\
-         Then: bardo keys session accept {} SIGNATURE\nThe owner's account must have the code of the delegation framework \
-         (EIP-7702), and {} needs {} for gas. On a devnet, `accept` without SIGNATURE does all of it.",
+        "\nIt can sign nothing until its owner has signed the typed data above. Then, with the same options for network and \
+         endpoints:\n  bardo keys session accept {} SIGNATURE\nThe owner's account must have the code of the delegation \
+         framework (EIP-7702), and {} needs {} for gas. On a devnet, `accept` without SIGNATURE does all of it.",
         record.id, record.address, network.native_symbol
     )?;
     print(&text)?;
@@ -184,7 +185,7 @@ fn list(config: &Config, json: bool) -> Result<CliExit, CommandFailure> {
             Ok(stored) => {
                 writeln!(text, "{}  ledger {ledger}", row(stored.claims()))?;
                 match scope(stored.claims()) {
-                    Ok(scope) => writeln!(text, "  {}", scope.join(" · "))?,
+                    Ok(scope) => scope.iter().try_for_each(|limit| writeln!(text, "  {limit}"))?,
                     Err(why) => writeln!(text, "  its limits cannot be shown: {why}")?,
                 }
             }
@@ -431,45 +432,16 @@ pub(super) fn lifetime(text: &str) -> Result<Duration, String> {
 /// Limits of a delegation in words, as its caveats encode them.
 fn words(network: &Network, delegation: &Delegation) -> Result<Vec<String>, CommandFailure> {
     let limits = DelegationGrant::limits_of(network, delegation)?;
-    Ok(limits.all().iter().map(|limit| wallet_get_delegation::words(limit, &network.book)).collect())
+    Ok(limits.all().iter().map(|limit| wallet_get_delegation::describe_limit(limit, network)).collect())
 }
 
-/// Scope of a session key in short words: what it may call, and how much a call may take. Its end and its number of
-/// signatures stand in its row.
+/// Scope of a session key: its limits except its end and its number of signatures, which stand in its row.
 fn scope(record: &SessionKeyRecord) -> Result<Vec<String>, String> {
     let network = book_of(record.chain_id)?;
     let limits = DelegationGrant::limits_of(&network, &record.delegation).map_err(|error| error.to_string())?;
-    let named = |address: &Address| network.book.name_of(*address).unwrap_or_else(|| short_address(*address));
-    let methods = |all: &[[u8; 4]]| all.iter().map(hex::encode_prefixed).collect::<Vec<_>>().join(", ");
-    let in_words = |limit: &CallLimit| {
-        Some(match limit {
-            CallLimit::Targets(all) => {
-                format!("calls only {}", all.iter().map(named).collect::<Vec<_>>().join(", "))
-            }
-            CallLimit::Methods(all) => format!("only the functions {}", methods(all)),
-            CallLimit::Shapes(all) => {
-                let each = all
-                    .iter()
-                    .map(|shape| format!("{} of {}", hex::encode_prefixed(shape.method), named(&shape.target)));
-                format!("only {}", each.collect::<Vec<_>>().join(", "))
-            }
-            CallLimit::Value(most) if most.is_zero() => format!("sends no {}", network.native_symbol),
-            CallLimit::Value(most) => {
-                format!("at most {} {} a call", TokenAmount::ether(*most), network.native_symbol)
-            }
-            CallLimit::TokenLoss { token, amount, .. } => {
-                let known = network.book.token_at(*token);
-                let whole = known.and_then(|known| {
-                    Some(format!("{} {}", TokenAmount::new(*amount, known.decimals).ok()?, known.symbol))
-                });
-                format!("at most {} a call", whole.unwrap_or_else(|| format!("{amount} raw units of {}", named(token))))
-            }
-            CallLimit::PolicyCage => "within the owner's policy contract".to_owned(),
-            CallLimit::Time { after, .. } if *after > 0 => format!("from {}", utc(after.saturating_mul(1_000))),
-            CallLimit::Time { .. } | CallLimit::Calls(_) => return None,
-        })
-    };
-    Ok(limits.all().iter().filter_map(in_words).collect())
+    let in_row = |limit: &&CallLimit| matches!(limit, CallLimit::Time { after: 0, .. } | CallLimit::Calls(_));
+    let others = limits.all().iter().filter(|limit| !in_row(limit));
+    Ok(others.map(|limit| wallet_get_delegation::describe_limit(limit, &network)).collect())
 }
 
 /// Network of a session key, with its bundled address book. No endpoint is read, so that a list needs none.

@@ -315,8 +315,8 @@ fn on_a_small_terminal_a_yes_waits_until_all_was_seen_and_a_no_does_not() {
     pty.type_keys("a");
     pty.until_shown(" · PgDn");
     press(&mut pty, "a");
-    pty.until_shown("you have not seen");
-    pty.until_shown("nothing is selected");
+    pty.until_shown("to approve, see");
+    pty.until_shown("PgDn to the end, then approve");
     // At one cell nothing can be read, so nothing is done, whatever is typed.
     press(&mut pty, "r");
     pty.until_shown("reason (sent to the Golem");

@@ -244,10 +244,11 @@ async fn assert_is_listed(session: &Session, usdc: Address) {
     assert!(limits[0].starts_with(&format!("calls only USDC ({usdc}), Permit2 (")), "{limits:?}");
     let permit2 = session.world.contract(KnownContract::Permit2);
     // The selector that every ERC-20 contract has for `approve`.
-    let approval = format!("makes only the calls 0x095ea7b3 of USDC ({usdc}) with argument 1 = Permit2 ({permit2}); ");
+    let approve = "approve(address,uint256) (0x095ea7b3)";
+    let approval = format!("makes only the calls {approve} of USDC ({usdc}) with argument 1 = Permit2 ({permit2}); ");
     assert!(limits[1].starts_with(&approval), "{limits:?}");
     assert_eq!(limits[3], "works before 2100-01-01 00:00:00Z");
-    let loss = format!("takes at most 200000000 raw units of USDC ({usdc}) from {} per call", session.owner);
+    let loss = format!("takes at most 200 USDC ({usdc}) from {} per call", session.owner);
     assert_eq!(limits[5], loss);
     let other = asked(json!({"contract": session.key.to_string()})).await;
     assert_eq!(other["permissions"][0]["permits"], false);

@@ -205,7 +205,7 @@ codes! {
     TransactionNotOwn, "TRANSACTION_NOT_OWN", PermissionDenied, Wallet,
         "A Golem may replace only the transactions of its own calls; the operator may replace every one.";
     /// The account has sent transactions that are not in this ledger.
-    AccountUsedOutside, "ACCOUNT_USED_OUTSIDE", PermissionDenied, Wallet,
+    AccountUsedOutside, "ACCOUNT_USED_OUTSIDE", PermissionDenied, Safety,
         "Only the operator goes on: `bardo reconcile` shows chain and ledger, and continues with their approval.";
     /// The session key's time is over.
     SessionKeyExpired, "SESSION_KEY_EXPIRED", PermissionDenied, Wallet,

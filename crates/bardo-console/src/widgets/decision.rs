@@ -379,6 +379,10 @@ fn picked(model: DecisionModel<'_>) -> Vec<StyledText> {
     let decision = model.decision;
     match decision.picked {
         None if decision.ended_at.is_some() || model.read_only => Vec::new(),
+        // An approval is not accepted before, so it is said before a key is tried.
+        None if decision.unseen().is_some_and(|unseen| unseen > 0) => {
+            vec![("PgDn".to_owned(), Role::Key), (" to the end, then approve".to_owned(), Role::StateCare)]
+        }
         None => vec![("nothing is selected".to_owned(), Role::TextDim)],
         Some(kind) => vec![
             (format!("selected: {} · ", words(kind)), Role::StateCare),

@@ -208,7 +208,7 @@ async fn info(
     let limits = chain.map(|chain| (chain, DelegationGrant::limits_of(chain.network(), &record.delegation)));
     let (permissions, words) = match &limits {
         Some((chain, Ok(limits))) => {
-            let words = |limit| wallet_get_delegation::words(limit, &chain.network().book);
+            let words = |limit| wallet_get_delegation::describe_limit(limit, chain.network());
             (permissions(limits, record.chain_id), limits.all().iter().map(words).collect())
         }
         Some((_, Err(_))) | None => (Vec::new(), Vec::new()),

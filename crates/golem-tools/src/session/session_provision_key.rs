@@ -158,7 +158,7 @@ impl RecordTool for ProvisionSessionKey {
         let label = SafeText::clean(params.label.as_deref().unwrap_or_default(), LONGEST_LABEL);
         // What its owner would sign is shown before anybody decides.
         let words: Vec<String> =
-            limits.all().iter().map(|limit| wallet_get_delegation::words(limit, &network.book)).collect();
+            limits.all().iter().map(|limit| wallet_get_delegation::describe_limit(limit, network)).collect();
         let shown = format!("A session key for {owner} on {network}: {}.", words.join("; "));
         context.step("Generating key");
         let request = SessionKeyRequest { owner, limits: limits.clone(), bounds: DraftBounds::Required, label };

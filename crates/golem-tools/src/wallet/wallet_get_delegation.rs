@@ -9,7 +9,7 @@ use alloy::primitives::{Address, B256};
 use alloy::providers::Provider as _;
 use alloy::providers::bindings::IMulticall3;
 use alloy::rpc::types::{Filter, Log};
-use alloy::sol_types::SolEvent as _;
+use alloy::sol_types::{SolCall as _, SolEvent as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -19,14 +19,18 @@ use crate::engine::{CallContext, ConnectedChain, ReadTool, ToolDef, ToolReply, a
 use crate::session::selector;
 use crate::shared::{ChainNamed, chain_or_first};
 use bardo_abi::delegation::{DeleGator, Delegation, DelegationManager};
+use bardo_abi::erc20::Erc20;
+use bardo_abi::permit2::Permit2;
+use bardo_abi::universal_router::UniversalRouter;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::text::SafeText;
+use bardo_base::units::TokenAmount;
 use bardo_safety::custody::delegated::{CallLimit, DelegationGrant, delegation_hash};
 use golem_chain::multicall::CallBatch;
-use golem_chain::network::{AddressBook, KnownContract};
+use golem_chain::network::{KnownContract, Network};
 use golem_chain::provider::ProviderError;
 
 /// Definition of the `wallet_get_delegation` tool.
@@ -372,7 +376,7 @@ fn described(
         in_force: !revoked && within,
         revoked,
         expires_at: times.map(|(_, before)| before).min(),
-        limits: limits.iter().map(|limit| words(limit, &chain.network().book)).collect(),
+        limits: limits.iter().map(|limit| describe_limit(limit, chain.network())).collect(),
         permits: grant.as_ref().ok().and_then(|grant| asked.passes(grant.limits().all())),
         not_understood: grant.err().map(|error| SafeText::clean(&error.to_string(), 300).to_string()),
     }
@@ -383,31 +387,51 @@ fn date(seconds: u64) -> String {
     bardo_base::format::utc(seconds.saturating_mul(1_000))
 }
 
-/// A limit in words. Addresses are whole, with the names that the address book has.
-pub fn words(limit: &CallLimit, book: &AddressBook) -> String {
+/// Functions that session keys and delegations usually name.
+const FUNCTIONS: [(&str, [u8; 4]); 5] = [
+    (Erc20::approveCall::SIGNATURE, Erc20::approveCall::SELECTOR),
+    (Erc20::transferCall::SIGNATURE, Erc20::transferCall::SELECTOR),
+    (Permit2::approveCall::SIGNATURE, Permit2::approveCall::SELECTOR),
+    (UniversalRouter::execute_0Call::SIGNATURE, UniversalRouter::execute_0Call::SELECTOR),
+    (UniversalRouter::execute_1Call::SIGNATURE, UniversalRouter::execute_1Call::SELECTOR),
+];
+
+/// Describes a limit for people: addresses are whole, with the names of the address book, functions have their signature
+/// where it is known, and listed tokens have amounts in whole tokens.
+pub fn describe_limit(limit: &CallLimit, network: &Network) -> String {
+    let book = &network.book;
     let named = |address: &Address| match book.name_of(*address) {
         Some(name) => format!("{name} ({address})"),
         None => address.to_string(),
+    };
+    let function = |selector: &[u8; 4]| {
+        let hex = alloy::primitives::hex::encode_prefixed(selector);
+        match FUNCTIONS.iter().find(|(_, known)| known == selector) {
+            Some((signature, _)) => format!("{signature} ({hex})"),
+            None => hex,
+        }
     };
     match limit {
         CallLimit::Targets(targets) => {
             format!("calls only {}", targets.iter().map(named).collect::<Vec<_>>().join(", "))
         }
         CallLimit::Methods(methods) => {
-            let methods = methods.iter().map(alloy::primitives::hex::encode_prefixed);
-            format!("calls only the functions {}", methods.collect::<Vec<_>>().join(", "))
+            format!("calls only the functions {}", methods.iter().map(function).collect::<Vec<_>>().join(", "))
         }
         CallLimit::Shapes(shapes) => {
             let shapes = shapes.iter().map(|shape| {
                 let fixed = shape.fixed.iter().map(|(argument, address)| {
                     format!(" with argument {} = {}", u16::from(*argument) + 1, named(address))
                 });
-                let method = alloy::primitives::hex::encode_prefixed(shape.method);
-                format!("{method} of {}{}", named(&shape.target), fixed.collect::<Vec<_>>().join(" and"))
+                let fixed = fixed.collect::<Vec<_>>().join(" and");
+                format!("{} of {}{fixed}", function(&shape.method), named(&shape.target))
             });
             format!("makes only the calls {}", shapes.collect::<Vec<_>>().join("; "))
         }
-        CallLimit::Value(most) => format!("sends at most {most} wei with a call"),
+        CallLimit::Value(most) if most.is_zero() => format!("sends no {} with a call", network.native_symbol),
+        CallLimit::Value(most) => {
+            format!("sends at most {} {} with a call", TokenAmount::ether(*most), network.native_symbol)
+        }
         CallLimit::Time { after, before } => match (after, before) {
             (0, 0) => "has no bound in time".to_owned(),
             (0, before) => format!("works before {}", date(*before)),
@@ -416,7 +440,9 @@ pub fn words(limit: &CallLimit, book: &AddressBook) -> String {
         },
         CallLimit::Calls(most) => format!("works for at most {most} calls"),
         CallLimit::TokenLoss { token, owner, amount } => {
-            format!("takes at most {amount} raw units of {} from {} per call", named(token), named(owner))
+            let known = book.token_at(*token).and_then(|known| TokenAmount::new(*amount, known.decimals).ok());
+            let amount = known.map_or_else(|| format!("{amount} raw units of"), |amount| amount.to_string());
+            format!("takes at most {amount} {} from {} per call", named(token), named(owner))
         }
         CallLimit::PolicyCage => "obeys the owner's policy contract".to_owned(),
     }

@@ -228,8 +228,8 @@ impl Decision {
     fn hidden(&self) -> Option<String> {
         match self.unseen() {
             Some(0) => None,
-            Some(1) => Some("you have not seen one line yet: PgDn shows it".to_owned()),
-            Some(many) => Some(format!("you have not seen {many} lines yet: PgDn shows more")),
+            Some(1) => Some("to approve, see the last line first: PgDn".to_owned()),
+            Some(many) => Some(format!("to approve, see {many} more lines first: PgDn")),
             None => Some("the request is not on the screen: make the terminal larger".to_owned()),
         }
     }
@@ -410,6 +410,10 @@ impl Decision {
 
     fn do_it(&mut self, question: &Question) -> DecisionOutcome {
         let Some(kind) = self.picked else {
+            // The reason why the letter before selected nothing stays.
+            if self.hidden().is_some() && self.hint.is_some() {
+                return DecisionOutcome::Stays;
+            }
             self.hint = Some(SafeText::clean("nothing is selected: select with a letter, then press Enter", 60));
             return DecisionOutcome::Stays;
         };

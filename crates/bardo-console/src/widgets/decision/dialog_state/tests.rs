@@ -348,7 +348,7 @@ fn what_was_seen_counts_only_as_it_is() {
     decision.act(Action::Pick(AnswerKind::Once), 10_000, 40);
     decision.drawn(11_000, Some(VisiblePart { columns: 40, lines: 20, above: 0, first: 0, shown: 6, raw: false }));
     assert_eq!(decision.act(Action::DoIt, 20_000, 40), DecisionOutcome::Stays);
-    assert!(decision.hint.as_ref().is_some_and(|hint| hint.as_str().contains("you have not seen")));
+    assert!(decision.hint.as_ref().is_some_and(|hint| hint.as_str().contains("to approve, see")));
     // After a different request under the same number, all lines must be seen again.
     let mut decision = shown(&asked);
     decision.follow(&Question { key: QuestionKey::Own(2), ..asked });
