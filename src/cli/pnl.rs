@@ -363,7 +363,7 @@ fn held(report: &Report) -> String {
             grouped(&report.amount(&held.asset, held.amount)),
             cost,
             held.value.map_or_else(unknown, dollars),
-            held.unrealised.map_or_else(unknown, signed),
+            held.unrealised.map_or_else(unknown, signed_dollars),
         ]);
     }
     aligned(&table)

@@ -94,7 +94,8 @@ async fn draft(config: &Config, arguments: &DraftArguments, json: bool) -> Resul
     }
     // The limits and the next step come last, where a terminal still shows them.
     let typed_data = serde_json::to_string_pretty(&typed_data)?;
-    let mut text = format!("Typed data (EIP-712) for the owner's wallet to sign:\n\n{typed_data}\n\n{}\n", row(&record));
+    let mut text =
+        format!("Typed data (EIP-712) for the owner's wallet to sign:\n\n{typed_data}\n\n{}\n", row(&record));
     for limit in words(network, &record.delegation)? {
         writeln!(text, "  {limit}")?;
     }

@@ -90,7 +90,11 @@ fn a_new_user_drafts_accepts_uses_and_revokes_a_session_key() {
         assert!(out.contains(part), "{part}: {out}");
     }
     assert!(out.contains("sends no ETH") && out.contains(", until 20"), "{out}");
-    assert_eq!(fixture.listed()[0]["scope"].as_array().map(Vec::len), Some(out.lines().filter(|line| line.starts_with("  ")).count()), "{out}");
+    assert_eq!(
+        fixture.listed()[0]["scope"].as_array().map(Vec::len),
+        Some(out.lines().filter(|line| line.starts_with("  ")).count()),
+        "{out}"
+    );
 
     // A signature of somebody else is refused; the devnet's owner signs after a confirmation.
     let wrong = format!("0x{}", "11".repeat(65));

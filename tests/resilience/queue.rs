@@ -267,10 +267,11 @@ async fn a_request_of_a_single_call_is_shown_in_all_consoles_and_the_first_answe
     assert_eq!(usdc - devnet.balance("USDC"), each);
     // The console in which it was approved learns what became of it; the other one has nothing to do with it.
     let reported = |words: &str| words.starts_with("another process: ") && words.contains(" is done in 0x");
-    console.until("the outcome is reported", |seen| {
-        seen.told.iter().any(|(done, words)| *done && reported(words.as_str())).then_some(())
-    })
-    .await;
+    console
+        .until("the outcome is reported", |seen| {
+            seen.told.iter().any(|(done, words)| *done && reported(words.as_str())).then_some(())
+        })
+        .await;
     assert!(!other.seen.lock().unwrap().told.iter().any(|(_, words)| reported(words.as_str())));
     console.nothing_asked().await;
     other.nothing_asked().await;

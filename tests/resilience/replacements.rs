@@ -114,8 +114,9 @@ fn a_decision_to_speed_up_ends_when_the_transaction_is_replaced_elsewhere() {
     }
     assert_eq!(home.count(waits), 1, "nobody was asked");
     let params = json!({ "transaction": hash });
-    let ran = run(call(&home, &devnet, "speed_up_transaction", &params, "other")
-        .env("BARDO_FAILPOINT", Failpoint::Sent.name()));
+    let ran =
+        run(call(&home, &devnet, "speed_up_transaction", &params, "other")
+            .env("BARDO_FAILPOINT", Failpoint::Sent.name()));
     assert!(ran.killed(), "{ran:?}");
     let (code, text) = asked.join().unwrap();
     assert!(text.contains("a later transaction has taken the nonce"), "{text}");

@@ -291,7 +291,8 @@ async fn led_by(
     signals.words = words;
     // All of the brain's open offers are withdrawn. The operator's messages and running commands continue.
     signals.agent.withdraw_own().await;
-    let words = format!("My brain has stopped: {}. You can still give me commands.", why.trim_end_matches('.'));
+    let words =
+        format!("My brain has stopped: {}. You can still give me commands.", why.as_str().trim_end_matches('.'));
     // Report this before the run is marked as over: observers may leave at once.
     signals.thought += 1;
     let (thought, text) = (signals.thought, SafeText::clean(&words, LAST_WORD));

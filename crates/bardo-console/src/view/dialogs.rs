@@ -193,7 +193,7 @@ impl Widget for QuitDialog<'_> {
         let painter = &mut Painter { buffer, theme };
         let mut rows = Vec::new();
         let flying = state.in_flight();
-        for question in &state.session.questions {
+        for question in state.session.questions.iter() {
             let words = format!("‼ Waits for your answer: {}", question.title);
             rows.push(Row::new(words, Role::StateCare).kept());
         }

@@ -271,7 +271,8 @@ impl SessionState {
                 if let Some(Question { call_id: Some(call_id), title, .. }) = asked
                     && answer.kind().lets_through()
                 {
-                    let approved = ApprovedElsewhere { call_id, title, reported_until: now.saturating_add(REPORTED_FOR) };
+                    let approved =
+                        ApprovedElsewhere { call_id, title, reported_until: now.saturating_add(REPORTED_FOR) };
                     self.control.approved_elsewhere.lock().push(approved);
                 }
                 Ok(answering::answer_message(&answer))

@@ -277,9 +277,9 @@ impl Pipeline {
         let seen = self.sender(chain_id).ok()?.nonces_despite_disputes(signer).await.ok()?;
         let read = self.inner.store.read(|connection| sender::next_nonce(connection, chain_id, signer, seen));
         match read {
-            Err(error @ LaneError::ChainAhead { .. }) => Some(
-                Verdict::because(Check::Simulation, ErrorCode::AccountUsedOutside, &error, Vec::new()),
-            ),
+            Err(error @ LaneError::ChainAhead { .. }) => {
+                Some(Verdict::because(Check::Simulation, ErrorCode::AccountUsedOutside, &error, Vec::new()))
+            }
             Ok(_) | Err(_) => None,
         }
     }

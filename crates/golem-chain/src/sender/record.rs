@@ -130,7 +130,9 @@ const fn why_ended(state: SendState) -> &'static str {
         SendState::Reverted => "it is in a block, where it reverted",
         SendState::Dropped => "it was given up",
         // It waits itself, and a later one with its nonce does as well or is in a block.
-        SendState::Stored | SendState::Sent | SendState::Unclear => "a later transaction with the nonce comes before it",
+        SendState::Stored | SendState::Sent | SendState::Unclear => {
+            "a later transaction with the nonce comes before it"
+        }
     }
 }
 

@@ -447,7 +447,7 @@ impl AgentSession {
                     offers.insert(permit_id, held);
                     let what = "the simulation hash does not match this permit; the offer is still open";
                     let suggestion = "Send the `simulation_hash` that the preview answered with, or preview again.";
-                    return Err(ToolError::new(ErrorCode::PermitMismatch, what).suggesting(suggestion));
+                    return Err(ToolError::new(ErrorCode::PermitMismatch, what).suggest(suggestion));
                 }
                 Some(held) => held,
             }

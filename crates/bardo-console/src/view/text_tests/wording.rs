@@ -90,7 +90,8 @@ fn an_account_that_something_else_used_is_said_on_every_screen() {
             gaps: vec![NonceGap::Foreign { ledger: 3, chain: 4 }],
             fault: None,
         };
-        blocked.transactions = Some(Arc::new(TransactionsState { chains: vec![chain], ..TransactionsState::default() }));
+        blocked.transactions =
+            Some(Arc::new(TransactionsState { chains: vec![chain], ..TransactionsState::default() }));
         news(&mut state, SessionNews::Snapshot(Arc::new(blocked)));
         let words = shown(&state);
         assert!(words.contains("▲ ethereum: nothing is signed (9)"), "{words}");
