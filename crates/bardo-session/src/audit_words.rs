@@ -83,6 +83,9 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
         AuditKind::KeysGranted => {
             format!("session key {} was granted by its owner {}", text("session_key"), text("owner"))
         }
+        AuditKind::KeysRevoked if body.get("session_key").is_some() => {
+            format!("session key {} was revoked by {}{}", text("session_key"), text("by"), value_of("reason"))
+        }
         AuditKind::KeysRevoked => {
             format!("the Golem's session keys were revoked by {}{}", text("by"), value_of("reason"))
         }

@@ -224,7 +224,7 @@ pub(super) enum CommandError {
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     /// The failure breaker is not open.
-    #[error("the failure breaker is closed")]
+    #[error("nothing to reset: the failure breaker is closed")]
     BreakerClosed,
     /// The devnet is not steered.
     #[error(transparent)]

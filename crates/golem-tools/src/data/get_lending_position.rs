@@ -159,12 +159,12 @@ impl ReadTool for GetLendingPosition {
         };
         for row in &rows {
             if let Some(at) = &row.liquidated_at {
-                let (token, price) = (&row.token, &at.price_usd);
+                let (token, price) = (&row.token, dollars(at.price));
                 let change = match (&at.fall_pct, &at.rise_pct) {
                     (_, Some(rise)) => format!("rises {rise} %"),
                     (fall, None) => format!("falls {} %", fall.as_deref().unwrap_or("0")),
                 };
-                explanation.push_str(&format!("; liquidated if {token} {change} to ${price}"));
+                explanation.push_str(&format!("; liquidated if {token} {change} to {price}"));
             }
         }
         explanation.push('.');

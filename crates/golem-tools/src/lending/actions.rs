@@ -12,9 +12,10 @@ use crate::shared::{PlanReceipt, insufficient, invalid};
 use bardo_abi::aave::AavePool;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::{TxState, health_factor};
+use bardo_base::format::{dollars, dollars_left};
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount};
-use bardo_safety::pipeline::CommitOutcome;
+use bardo_safety::pipeline::{CommitOutcome, CommitState};
 use bardo_safety::proposal::{
     AllowanceBound, AllowanceKind, Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent,
 };
@@ -130,6 +131,18 @@ pub struct LendingPlan {
 impl LendingPlan {
     fn sentence(&self, amount: &TokenAmount) -> String {
         let [verb, place] = self.kind.words();
+        format!("{verb} {amount} {} {place}", self.symbol)
+    }
+
+    /// The same after it was done.
+    fn done(&self, amount: &TokenAmount) -> String {
+        let [_, place] = self.kind.words();
+        let verb = match self.kind {
+            LendingKind::Supply => "Supplied",
+            LendingKind::Withdraw => "Withdrew",
+            LendingKind::Borrow => "Borrowed",
+            LendingKind::Repay => "Repaid",
+        };
         format!("{verb} {amount} {} {place}", self.symbol)
     }
 }
@@ -300,8 +313,10 @@ impl Amounts<'_> {
                 let available = super::base(super::sums(self.state)?.available)?;
                 if worth > available {
                     let what = format_args!(
-                        "{} {symbol} are worth ${worth}, and the market lends ${available} against the supplies",
-                        whole(amount)?
+                        "{} {symbol} are worth {}, and the market lends {} against the supplies",
+                        whole(amount)?,
+                        dollars(worth),
+                        dollars_left(available)
                     );
                     return Err(invalid("amount", &what));
                 }
@@ -418,7 +433,10 @@ pub(super) fn output(
         Some(raw) => TokenAmount::new(raw, plan.token.decimals)?,
         None => plan.amount,
     };
-    let mut done = plan.sentence(&amount);
+    let mut done = match sent.state {
+        CommitState::Done => plan.done(&amount),
+        _ => plan.sentence(&amount),
+    };
     let effects = committed.simulated.lending.as_ref();
     let health =
         effects.map(|effects| [effects.before, effects.after].map(|sums| health_factor(sums.health_hundredths())));

@@ -29,6 +29,9 @@ use golem_protocols::aave::reserve::ReserveState;
 /// Price of a token from which on the debt can be liquidated, all other prices the same.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct LiquidationPrice {
+    /// Price in dollars, for sentences.
+    #[serde(skip)]
+    pub(crate) price: Usd,
     /// Price in dollars.
     pub(crate) price_usd: String,
     /// Fall from the market's current price in percent, rounded down; absent if the price must rise.
@@ -43,7 +46,7 @@ impl LiquidationPrice {
     /// A price with its distance from the current one, in basis points.
     pub(crate) fn new(price: Usd, basis_points: u32, rises: bool) -> Self {
         let change = |wanted: bool| (rises == wanted).then(|| percent(basis_points));
-        Self { price_usd: price.to_string(), fall_pct: change(false), rise_pct: change(true) }
+        Self { price, price_usd: price.to_string(), fall_pct: change(false), rise_pct: change(true) }
     }
 }
 
