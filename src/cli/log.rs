@@ -23,7 +23,7 @@ use bardo_session::handle::{NamedAddress, names_in};
 /// Number of entries read at a time.
 const BATCH: u32 = 500;
 /// Polling interval for new entries.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Length limit of a body in the text output, in characters.
 const MOST_BODY: usize = 400;
 
@@ -37,7 +37,7 @@ pub(super) fn show(
     let (connection, database) = loop {
         match named(environment, flags)? {
             Some(found) => break found,
-            None if follow => std::thread::sleep(LOOK),
+            None if follow => std::thread::sleep(POLL_INTERVAL),
             None => {
                 eprintln!("bardo: nothing has been recorded yet");
                 return Ok(CliExit::Success);
@@ -67,7 +67,7 @@ pub(super) fn show(
         } else if !follow {
             return show_spans(call, environment, flags, json);
         } else {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }

@@ -20,7 +20,7 @@ use golem_chain::network::Network;
 const MOST_GRANT: u64 = 86_400_000;
 
 /// Interval of polling for answers of other processes while a request is open.
-const LOOKS_EVERY: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Returns the reason that an answer of this kind counts only in the process that asks, while an external brain process
 /// leads any session on the ledger. The brain runs as the operator's user and can write to the ledger, so an approval
@@ -214,7 +214,7 @@ pub async fn serve_queue(
         let asks = !queue.pending().is_empty();
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return },
-            () = tokio::time::sleep(LOOKS_EVERY), if asks || !published.is_empty() => {}
+            () = tokio::time::sleep(POLL_INTERVAL), if asks || !published.is_empty() => {}
         }
     }
 }

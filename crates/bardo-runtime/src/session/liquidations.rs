@@ -20,10 +20,10 @@ use golem_tools::engine::ConnectedChain;
 use golem_tools::lending::liquidations::{LOOKBACK_BLOCKS, liquidations};
 
 /// Interval between two looks on devnets.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The same on other networks, whose endpoints limit the number of requests.
-const LOOK_REMOTE: Duration = Duration::from_secs(30);
+const POLL_INTERVAL_REMOTE: Duration = Duration::from_secs(30);
 
 /// Number of newest blocks that are left out on networks other than devnets: a reorganisation may still replace them.
 const UNSETTLED: u64 = 2;
@@ -53,7 +53,7 @@ pub(super) async fn follow(state: Arc<SessionState>) {
                 Err(error) => tracing::debug!(chain_id, %error, "cannot look for liquidations"),
             }
         }
-        state.sources.clock.pause(if devnet { LOOK } else { LOOK_REMOTE }).await;
+        state.sources.clock.pause(if devnet { POLL_INTERVAL } else { POLL_INTERVAL_REMOTE }).await;
     }
 }
 

@@ -60,7 +60,7 @@ enum CueError {
 }
 
 /// Polling interval for due cues, with the system clock.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Cues of the present scenario that are still to be triggered.
 pub(super) struct ScenarioEvents {
@@ -78,7 +78,7 @@ pub(super) async fn follow(state: Arc<SessionState>) {
     let mut cues = ScenarioEvents::of(&state, false);
     loop {
         cues.give(&state).await;
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

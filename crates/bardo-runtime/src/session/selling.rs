@@ -34,7 +34,7 @@ use golem_chain::token::{TokenId, TokenInfo};
 use golem_tools::engine::{ConnectedChain, TokenHolding};
 
 /// Polling interval of waiting loops.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Cause of a liquidation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub(super) async fn follow(state: Arc<SessionState>) {
                 RequiredSale::Ask(own) => state.control.own.ask(own, state.sources.clock.now_millis()),
             }
         }
-        state.sources.clock.pause(LOOK).await;
+        state.sources.clock.pause(POLL_INTERVAL).await;
     }
 }
 
@@ -204,11 +204,11 @@ impl SessionState {
             if *self.control.leaving.borrow() {
                 return 0;
             }
-            self.sources.clock.pause(LOOK).await;
+            self.sources.clock.pause(POLL_INTERVAL).await;
         }
         // Another process on this ledger may be selling; its plan must not be ended by a start elsewhere.
         let _alone = loop {
-            let why = match rules.lock_liquidation(account, LOOK).await {
+            let why = match rules.lock_liquidation(account, POLL_INTERVAL).await {
                 Ok(alone) => break alone,
                 Err(FileLockError::Busy(_)) => self.must_end(cause).map(ToOwned::to_owned),
                 Err(FileLockError::Store(error)) => Some(error.to_string()),

@@ -31,7 +31,7 @@ use golem_tools::trading::token_revoke::{self, TokenRevoke};
 const ON_ITS_WAY: Duration = Duration::from_secs(60);
 
 /// Polling interval for the death, with simulated time.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Waits for the Golem's death, then winds up its affairs.
 pub(super) async fn follow(state: Arc<SessionState>, on_death: OnDeath) {
@@ -41,7 +41,7 @@ pub(super) async fn follow(state: Arc<SessionState>, on_death: OnDeath) {
     let _attendance = state.sources.clock.attend();
     if state.has_own_time {
         while *phase.borrow() != Phase::Terminal {
-            state.sources.clock.pause(LOOK).await;
+            state.sources.clock.pause(POLL_INTERVAL).await;
         }
     } else if phase.wait_for(|phase| *phase == Phase::Terminal).await.is_err() {
         return;

@@ -46,7 +46,7 @@ use golem::scenario::Scenario;
 use golem_tools::engine::{Catalog, Executor, PaperMode, ToolEnvironment};
 
 /// Polling interval of policy, requests and snapshots.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Timeout for signed transactions on leaving.
 const SETTLING: Duration = Duration::from_secs(90);
 /// Timeout for delivering the last events to the console.
@@ -289,7 +289,7 @@ impl SessionState {
             (Some(clock), Some(time)) => drop(tasks.spawn(super::time::conduct(Arc::clone(&state), clock, time))),
             _ => drop(tasks.spawn(super::scenario_events::follow(Arc::clone(&state)))),
         }
-        let mut look = interval(LOOK);
+        let mut look = interval(POLL_INTERVAL);
         look.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut queue = state.sources.queue.as_ref().map(ApprovalQueue::watch);
         let mut stopped = state.links.in_force.subscribe();
@@ -398,7 +398,7 @@ impl SessionState {
                 self.stats().remark("signed actions did not settle in time; the next start settles them");
                 break;
             }
-            let sent = timeout(LOOK, commands.recv()).await;
+            let sent = timeout(POLL_INTERVAL, commands.recv()).await;
             self.poll_unwatched(watched).await;
             match sent {
                 Ok(Some(sent)) => {
@@ -407,7 +407,7 @@ impl SessionState {
                     }
                 }
                 // The console has closed: nobody can hurry the end, which comes without help.
-                Ok(None) => tokio::time::sleep(LOOK).await,
+                Ok(None) => tokio::time::sleep(POLL_INTERVAL).await,
                 Err(_) => {}
             }
         }

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const IN_LINE: Duration = Duration::from_secs(30);
 
 /// Polling interval while time stands still.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Options of simulated time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub(super) async fn conduct(state: Arc<SessionState>, clock: SimulatedClock, opt
         if over && looked {
             // Nothing more happens, however long the observer takes to leave.
             state.settled();
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
             // A person's action is still noticed, and lets time advance while it is running.
             clock.tick();
             continue;
@@ -98,7 +98,7 @@ pub(super) async fn conduct(state: Arc<SessionState>, clock: SimulatedClock, opt
             continue;
         }
         if !leaving && options.most.is_some_and(|most| now.saturating_sub(begun) >= most) {
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
             continue;
         }
         let next = now.saturating_add(tick);

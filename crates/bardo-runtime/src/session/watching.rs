@@ -46,9 +46,9 @@ pub(super) const WINDOW: usize = 65_536;
 /// Maximum number of events per message.
 const AT_ONCE: usize = 512;
 /// Polling interval of the stop file.
-const LOOK_AT_STOP: Duration = Duration::from_millis(200);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Polling interval of the paper ledger's version.
-const LOOK_AT_PAPER: Duration = Duration::from_millis(400);
+const PAPER_POLL_INTERVAL: Duration = Duration::from_millis(400);
 /// Interval between two readings of allowances.
 const ALLOWANCES_EVERY: Duration = Duration::from_secs(4);
 /// Interval between two imports into the books on devnets.
@@ -139,7 +139,7 @@ pub(super) fn chains(session: &Arc<SessionState>, tasks: &mut JoinSet<()>) {
 
 /// Follows the stop file in a task of its own, beside slower work.
 pub(super) async fn stop(session: Arc<SessionState>) {
-    let mut look = interval(LOOK_AT_STOP);
+    let mut look = interval(STOP_POLL_INTERVAL);
     look.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         tokio::select! {
@@ -337,7 +337,7 @@ impl PaperSeen {
                     return;
                 }
             }
-            sleep(LOOK_AT_PAPER).await;
+            sleep(PAPER_POLL_INTERVAL).await;
         }
     }
 }

@@ -43,7 +43,7 @@ use golem_chain::network::KnownContract;
 use golem_chain::sender::{self, ChainNonces, LaneError, RecordError, SendRoute};
 
 /// Shortest `retry_after_seconds` for an order that blocks an action.
-const LOOK_AGAIN_SECONDS: u64 = 5;
+const MIN_RETRY_AFTER_SECONDS: u64 = 5;
 
 /// Result of a commit or rehearsal.
 #[derive(Debug, Clone)]
@@ -547,7 +547,7 @@ impl Pipeline {
                 let open = record::conflicting_orders(transaction, whose, &pair, wrapped, exit)?;
                 if let Some(order) = open.first() {
                     // An expired order only waits for recovery to read its end from the chain, a block or two later.
-                    let lasts_seconds = order.usable_until().saturating_sub(now / 1_000).max(LOOK_AGAIN_SECONDS);
+                    let lasts_seconds = order.usable_until().saturating_sub(now / 1_000).max(MIN_RETRY_AFTER_SECONDS);
                     return Err(GateError::Replaces { order: order.hash, lasts_seconds });
                 }
             }

@@ -22,7 +22,7 @@ use golem_chain::permit2::nonce_position;
 use golem_chain::token::{TokenId, TokenInfo};
 
 /// Longest wait for the order poll after a cancellation.
-const LOOKING: Duration = Duration::from_secs(3);
+const MAX_WAIT_FOR_POLL: Duration = Duration::from_secs(3);
 
 /// Gas limit of the transaction that invalidates an order's nonce, in gas units.
 const CANCEL_GAS: u64 = 120_000;
@@ -47,7 +47,7 @@ impl Pipeline {
         // order stays open in the ledger until the next poll.
         let (chain_id, account) = (payload.proposal().chain_id, payload.account());
         let looking = tokio::spawn(async move { orders.poll_account(chain_id, account).await });
-        if let Ok(Ok(Err(error))) = tokio::time::timeout(LOOKING, looking).await {
+        if let Ok(Ok(Err(error))) = tokio::time::timeout(MAX_WAIT_FOR_POLL, looking).await {
             tracing::debug!(%error, "the orders were not read after one was cancelled");
         }
     }

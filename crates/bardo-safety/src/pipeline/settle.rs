@@ -34,7 +34,7 @@ use golem_chain::sender::{SendState as Stage, TxSender, TxStatus};
 use golem_chain::token::{TokenId, TokenInfo};
 
 /// Poll interval for unresolved transactions in the background.
-const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(15);
+const POLL_INTERVAL: std::time::Duration = std::time::Duration::from_secs(15);
 
 /// Source of the actual outcome, as events and the audit log name it.
 const GROUND_TRUTH: &str = "transaction_receipt + balance_diff";
@@ -334,7 +334,7 @@ impl Pipeline {
             let (_at_work, _attendance) = (at_work, pipeline.inner.clock.attend());
             loop {
                 let may_send = || pipeline.may_send_again(leave);
-                match sender.wait_while(last.hash, LOOK_AGAIN, may_send).await {
+                match sender.wait_while(last.hash, POLL_INTERVAL, may_send).await {
                     Ok(status) if status.settled => {
                         // If this write fails, recovery settles the reservation.
                         let _written = pipeline.settle_as(permit_id, held, end_of(&status, held, before)).await;
@@ -343,7 +343,7 @@ impl Pipeline {
                         return;
                     }
                     Ok(_) => {}
-                    Err(_) => pipeline.inner.clock.pause(LOOK_AGAIN).await,
+                    Err(_) => pipeline.inner.clock.pause(POLL_INTERVAL).await,
                 }
             }
         };

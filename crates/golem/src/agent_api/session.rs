@@ -43,7 +43,7 @@ use golem_tools::engine::{
 const ESTIMATE: &str = "estimate_gas";
 
 /// Number of past writes considered before a new one.
-const LOOKED_AT: usize = 20;
+const MAX_CONSIDERED: usize = 20;
 
 /// Configuration of a session.
 #[derive(Debug)]
@@ -428,7 +428,7 @@ impl AgentSession {
         }
         let Inner { config, .. } = &*self.inner;
         config.memory.record_ends(config.clock.now_millis()).await?;
-        let last = config.memory.alike(topic, LOOKED_AT)?;
+        let last = config.memory.alike(topic, MAX_CONSIDERED)?;
         let most = config.executor.most_slippage(*config.phase.borrow());
         Ok(memory::soften(kind.name, params, &last, most.map(BasisPoints::get)))
     }

@@ -52,7 +52,7 @@ const BACKOFF: Duration = Duration::from_secs(1);
 /// Timeout for a model's whole answer, even if it keeps streaming.
 const LONGEST_ANSWER: Duration = Duration::from_secs(300);
 /// Poll interval for the end of a stop.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Decision maker of a Golem.
 pub trait Brain: Send + fmt::Debug {
@@ -353,7 +353,7 @@ impl AgentSignals {
             if now >= due && !self.held() {
                 return WakeReason::Due;
             }
-            let until = if now >= due { now + LOOK } else { due };
+            let until = if now >= due { now + POLL_INTERVAL } else { due };
             tokio::select! {
                 () = sleep_until(until) => {}
                 changed = self.leaving.changed() => if changed.is_err() { return WakeReason::Leave },

@@ -19,7 +19,7 @@ use bardo_base::text::SafeText;
 use golem_tools::engine::ToolResponse;
 
 /// Poll interval for the end of a stop.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Maximum number of recorded deviations after the scenario's end.
 const MOST_MISSED: usize = 50;
@@ -164,7 +164,7 @@ impl Planner {
             if now >= due && !held {
                 return None;
             }
-            let left = if held { LOOK } else { Duration::from_millis(due.saturating_sub(now)).min(LISTENS) };
+            let left = if held { POLL_INTERVAL } else { Duration::from_millis(due.saturating_sub(now)).min(LISTENS) };
             tokio::select! {
                 () = self.clock.pause(left) => {}
                 changed = self.leaving.changed() => if changed.is_err() { return Some(WaitEnd::Leaves) },

@@ -371,7 +371,7 @@ impl Memory {
 /// Derives an insight from the last episodes of a topic, if there are at least [`tuning::ENOUGH`], and a heuristic
 /// where one follows from it.
 fn learn(transaction: &Transaction<'_>, golem_id: &str, topic: &Topic, at: u64) -> Result<(), StoreError> {
-    let last = Episode::alike(transaction, golem_id, topic, tuning::LOOKED_AT)?;
+    let last = Episode::alike(transaction, golem_id, topic, tuning::MAX_CONSIDERED)?;
     if last.len() < tuning::ENOUGH {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use bardo_base::error::ErrorCode;
 use bardo_base::text::SafeText;
 
 /// Maximum number of past trades considered.
-pub(super) const LOOKED_AT: usize = 20;
+pub(super) const MAX_CONSIDERED: usize = 20;
 
 /// Minimum number of past trades for an adjustment.
 pub(super) const ENOUGH: usize = 3;

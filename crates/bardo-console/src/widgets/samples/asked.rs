@@ -16,7 +16,7 @@ use bardo_session::questions::{
 };
 
 /// Time at which the samples are first drawn.
-const LOOKED: u64 = START_MILLIS;
+const FIRST_DRAWN: u64 = START_MILLIS;
 
 fn dollars(figure: &str) -> Usd {
     figure.parse().unwrap_or(Usd::ZERO)
@@ -198,9 +198,10 @@ fn about(title: &str, about: RequestSubject) -> Question {
 
 /// Dialog that was drawn completely, past its guard time.
 fn looked(question: &Question) -> Decision {
-    let mut decision = Decision::new(question.number, LOOKED);
+    let mut decision = Decision::new(question.number, FIRST_DRAWN);
     decision.follow(question);
-    decision.drawn(LOOKED, Some(VisiblePart { columns: 80, lines: 40, above: 0, first: 0, shown: 40, raw: false }));
+    decision
+        .drawn(FIRST_DRAWN, Some(VisiblePart { columns: 80, lines: 40, above: 0, first: 0, shown: 40, raw: false }));
     decision
 }
 
@@ -208,7 +209,7 @@ fn looked(question: &Question) -> Decision {
 fn after(question: &Question, actions: &[Action]) -> Decision {
     let mut decision = looked(question);
     for (at, action) in (1..).zip(actions) {
-        decision.act(*action, LOOKED + at * 1_000, 40);
+        decision.act(*action, FIRST_DRAWN + at * 1_000, 40);
     }
     decision
 }
@@ -265,7 +266,7 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
         };
         decision.follow(&again);
         decision.drawn(
-            LOOKED + 2_000,
+            FIRST_DRAWN + 2_000,
             Some(VisiblePart { columns: 80, lines: 40, above: 0, first: 0, shown: 40, raw: false }),
         );
         decision

@@ -10,7 +10,7 @@ use std::time::Duration;
 use alloy::primitives::{Address, U256, U512};
 use serde_json::{Value, json};
 
-use super::{HoldingToSell, LOOK, SaleCause};
+use super::{HoldingToSell, POLL_INTERVAL, SaleCause};
 use crate::session::state::SessionState;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
@@ -120,7 +120,7 @@ impl SessionState {
             if self.must_end(cause).is_some() {
                 return false;
             }
-            self.sources.clock.pause(Duration::from_millis(left).min(LOOK)).await;
+            self.sources.clock.pause(Duration::from_millis(left).min(POLL_INTERVAL)).await;
         }
         self.must_end(cause).is_none()
     }

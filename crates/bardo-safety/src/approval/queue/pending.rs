@@ -29,7 +29,7 @@ async fn reaches(clock: &dyn Clock, moment: u64) {
 }
 
 /// Limit of the pause between two reads of both clocks, so that a clock set forward and back again delays little.
-const LOOK_AT_CLOCKS: Duration = Duration::from_secs(1);
+const MAX_CLOCK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Waits until the wall clock reaches `moment` and the monotonic clock reaches `steady`. Setting the wall clock forward
 /// must not shorten the time in which the operator can object.
@@ -39,7 +39,7 @@ async fn reaches_both(clock: &dyn Clock, moment: u64, steady: u64) {
         if left == 0 {
             return;
         }
-        clock.pause(Duration::from_millis(left).min(LOOK_AT_CLOCKS)).await;
+        clock.pause(Duration::from_millis(left).min(MAX_CLOCK_PAUSE)).await;
     }
 }
 
@@ -71,7 +71,7 @@ pub struct PendingApproval {
     /// Limit that kept the request from being queued; `None` for a queued request.
     pub(super) refused: Option<AskRefused>,
     /// True once recording the request in the audit log was attempted.
-    pub(super) told: bool,
+    pub(super) recorded: bool,
     /// Standing approval of the answer: lifetime in milliseconds, total, and number.
     pub(super) similar: Option<(u64, Usd, Option<u64>)>,
     /// Expired permits under which the same action was requested before.
@@ -93,8 +93,8 @@ impl PendingApproval {
         if let Some(refused) = &self.refused {
             return Decision::NotAsked(refused.clone());
         }
-        if !self.told {
-            self.told = true;
+        if !self.recorded {
+            self.recorded = true;
             if let Err(error) = self.record(self.question()).await {
                 let decision = unrecorded(&error);
                 self.finish(ApprovalOutcome::Withdrawn, Some(&decision));
@@ -421,7 +421,7 @@ impl Drop for PendingApproval {
             self.forget(&source);
         }
         self.finish(ApprovalOutcome::Withdrawn, None);
-        if let (true, Some(audit_log)) = (self.told, &self.queue.inner.audit_log) {
+        if let (true, Some(audit_log)) = (self.recorded, &self.queue.inner.audit_log) {
             let reason = SafeText::clean("its caller cancelled it or disconnected", MAX_REASON);
             audit_log.record_soon(self.answer(ApprovalOutcome::Withdrawn, &Decision::Withdrawn { reason }));
         }

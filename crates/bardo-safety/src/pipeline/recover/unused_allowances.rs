@@ -22,7 +22,7 @@ use golem_chain::provider::ProviderError;
 use golem_chain::sender::{self, RecordError, SendState};
 
 /// Number of the newest transactions that are searched.
-const LOOKED_THROUGH: u32 = 400;
+const MAX_SEARCHED: u32 = 400;
 
 /// Unused allowance of a plan that ended early.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -105,7 +105,7 @@ fn abandoned_allowances(connection: &Connection) -> Result<Vec<SetAllowance>, Re
          ORDER BY used.consumed_at DESC, leg.leg DESC LIMIT ?1",
     )?;
     let rows: Vec<(Vec<u8>, bool, String)> = statement
-        .query_map(params![LOOKED_THROUGH], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .query_map(params![MAX_SEARCHED], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<Result<_, _>>()?;
     let (mut served, mut decided, mut found) = (HashSet::new(), HashSet::new(), Vec::new());
     for (hash, main, permit_id) in rows {
@@ -128,7 +128,7 @@ fn abandoned_allowances(connection: &Connection) -> Result<Vec<SetAllowance>, Re
     Ok(found)
 }
 
-/// Returns true if one of the newest [`LOOKED_THROUGH`] transactions set an allowance of `owner` on `token`.
+/// Returns true if one of the newest [`MAX_SEARCHED`] transactions set an allowance of `owner` on `token`.
 pub(in crate::pipeline) fn allowed_before(
     connection: &Connection,
     chain_id: u64,
@@ -139,7 +139,7 @@ pub(in crate::pipeline) fn allowed_before(
         "SELECT leg.hash FROM safety_leg AS leg JOIN safety_permit AS used ON used.permit_id = leg.permit_id
          ORDER BY used.consumed_at DESC, leg.leg DESC LIMIT ?1",
     )?;
-    let hashes: Vec<Vec<u8>> = statement.query_map([LOOKED_THROUGH], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let hashes: Vec<Vec<u8>> = statement.query_map([MAX_SEARCHED], |row| row.get(0))?.collect::<Result<_, _>>()?;
     for hash in hashes.iter().filter_map(|hash| B256::try_from(hash.as_slice()).ok()) {
         let Some(record) = sender::load(connection, hash)?.filter(|record| record.state == SendState::Included) else {
             continue;

@@ -145,7 +145,7 @@ async fn within_budget<T>(
                 break;
             }
             // The time that is left stands still while the operator reads, so the next look is not earlier than this.
-            if let Ok(joined) = timeout(left.max(LOOK), &mut *handle).await {
+            if let Ok(joined) = timeout(left.max(POLL_INTERVAL), &mut *handle).await {
                 return BudgetedEnd::Joined(joined);
             }
         }
@@ -302,7 +302,7 @@ const OVERTAKEN: usize = 3;
 /// Timeout for the other action, per attempt: one or two blocks of the slowest chains.
 const OTHERS_ACT: Duration = Duration::from_secs(25);
 /// Poll interval while waiting for the other action.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Maximum number of agents' orders that are cancelled for one exit. Each agent has at most one open order per pair, or
 /// two if one of them uses the wrapped native token.
@@ -500,7 +500,7 @@ impl WriteTask {
         let clock = &self.shared.world.clock;
         let until = clock.steady_millis().saturating_add(OTHERS_ACT.as_secs() * 1_000);
         while self.turns(acting)?.iter().any(|(_, turns)| turns.is_none()) && clock.steady_millis() < until {
-            clock.pause(LOOK).await;
+            clock.pause(POLL_INTERVAL).await;
         }
         Ok(())
     }
@@ -879,6 +879,6 @@ mod tests {
         let (overruns, by_itself, after) = ends(&[(Preparing, HALF), (Asking, DAY), (Preparing, DAY)]).await;
         assert_eq!((overruns, by_itself), (1, false));
         let limit = DAY + Duration::from_secs(3);
-        assert!((limit..limit + LOOK * 2).contains(&after), "{after:?}");
+        assert!((limit..limit + POLL_INTERVAL * 2).contains(&after), "{after:?}");
     }
 }

@@ -48,7 +48,7 @@ const LINES_A_SECOND: usize = 200;
 /// Maximum number of unparsable lines in total.
 const NONSENSE: u32 = 16;
 /// Poll interval for the state of the process.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Time that the process gets to exit after `bye`.
 const GOING: Duration = Duration::from_secs(2);
 /// Timeout for a running commit when the brain ends.
@@ -198,7 +198,7 @@ impl Conversation {
         loop {
             // A program that has not answered the last tick, or has running calls, gets no new tick.
             let free = self.unanswered.is_none() && self.ids.is_empty();
-            let wakes = if free { self.due } else { Instant::now() + LOOK };
+            let wakes = if free { self.due } else { Instant::now() + POLL_INTERVAL };
             tokio::select! {
                 out = self.running.next() => match out {
                     Some(ChildOutput::Line(line)) => self.receive(&line, signals)?,
@@ -219,7 +219,7 @@ impl Conversation {
                     WakeReason::Due if free => self.tick(signals)?,
                     WakeReason::Due => {}
                 },
-                () = sleep(LOOK) => self.check_alive()?,
+                () = sleep(POLL_INTERVAL) => self.check_alive()?,
             }
         }
     }
