@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use alloy::primitives::B256;
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::error::ErrorCode;
 use bardo::base::model::{Phase, StopLevel};
@@ -15,10 +16,11 @@ use bardo::runtime::questions::RequestContext;
 use bardo::runtime::questions::answering::queued_at;
 use bardo::runtime::questions::shared::{Forgery, ShareError, SharedQueue};
 use bardo::safety::approval::{
-    AnswerError, ApprovalNeed, ApprovalQueue, ApprovalReason, Consent, Decision, GrantScope, OperatorAnswer,
+    ActionApproval, AnswerError, ApprovalNeed, ApprovalQueue, ApprovalReason, Consent, Decision, GrantScope,
+    OperatorAnswer,
 };
 use bardo::safety::ledger::MicroUsd;
-use bardo::safety::pipeline::{CommitState, PhaseRequest};
+use bardo::safety::pipeline::{CommitState, PhaseRequest, Preview};
 use bardo::session::questions::Confirmation;
 use bardo::store::{Store, StoreConfig, StoreError};
 use tokio::sync::watch;
@@ -107,13 +109,38 @@ async fn a_grant_covers_its_kind_up_to_its_total() {
     assert!(matches!(too_small, Err(AnswerError::TotalTooSmall { .. })), "{too_small:?}");
     // The total suffices for this swap of about 100 dollars, and one more.
     world.queue.answer(first.permit.permit_id, similar("250")).unwrap();
-    assert!(matches!(ticket.decision().await, Decision::Approved(_)));
+    let Decision::Approved(approval) = ticket.decision().await else { panic!("it was approved") };
     // The grant has the operator's total, of which this swap has used its value.
-    let [(grant, _)] = world.queue.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
-    let used = grant.granted().checked_sub(grant.left()).unwrap();
-    assert_eq!((grant.granted(), used), ("250".parse().unwrap(), first.values.spent));
-    let second = world.preview(world.swap(HUNDRED).await).await.unwrap();
-    assert!(world.queue.granted(&second).is_some());
+    let left = || {
+        let [(grant, _)] = world.queue.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
+        assert_eq!(grant.granted(), "250".parse().unwrap());
+        grant.left()
+    };
+    let less = |of: &Preview| left().checked_add(of.values.spent).unwrap();
+    assert_eq!(less(&first), "250".parse().unwrap());
+    // What was not signed is given back, once, whether the operator's answer or the grant covered it.
+    let refuse = async |approval: ActionApproval, of: &Preview| {
+        *world.book.version.lock().unwrap() = B256::repeat_byte(9);
+        let refused = world.pipeline.commit(of.permit.permit_id, Consent::Approved(approval)).await;
+        *world.book.version.lock().unwrap() = first.policy;
+        assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::PermitMismatch));
+    };
+    refuse(approval, &first).await;
+    assert_eq!(left(), "250".parse().unwrap());
+    let undone = world.preview(world.swap(HUNDRED).await).await.unwrap();
+    let approval = world.queue.granted(&undone).unwrap();
+    assert_eq!(less(&undone), "250".parse().unwrap());
+    refuse(approval, &undone).await;
+    assert_eq!(left(), "250".parse().unwrap());
+    let again = world.pipeline.commit(undone.permit.permit_id, Consent::Always).await;
+    assert_eq!(
+        (again.err().map(|refusal| refusal.code), left()),
+        (Some(ErrorCode::PermitConsumed), "250".parse().unwrap())
+    );
+    for _ in 0..2 {
+        let covered = world.preview(world.swap(HUNDRED).await).await.unwrap();
+        assert!(world.queue.granted(&covered).is_some());
+    }
     let third = world.preview(world.swap(HUNDRED).await).await.unwrap();
     assert!(world.queue.granted(&third).is_none(), "the total is used up");
     // An action that leaves an allowance is never covered.

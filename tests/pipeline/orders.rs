@@ -623,6 +623,27 @@ async fn a_cancelled_order_is_invalid_and_its_reservation_released() {
     assert_eq!(fixture.world.book.ends.lock().unwrap().len(), 2, "the ends of the order and of the cancellation");
 }
 
+/// An allowance that was prepared for an open order as well would be too large once that order has ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_offer_that_counts_on_an_open_order_is_outdated_when_that_order_ends() {
+    let fixture = Fixture::new(9, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Open)).await;
+    let hash = fixture.place(order("250", 60)).await;
+    let other = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum"});
+    let call = || ToolCall::new("uniswap_submit_uniswapx_order", ToolInput::Json(other.clone()));
+    let PreviewResult::Held(offer) = fixture.executor.offer(call()).await else { panic!("no offer") };
+    let allowed = &offer.preview().payload.proposal().allowances;
+    assert!(!allowed.is_empty(), "{:#?}", offer.preview().payload.proposal());
+    assert!(!fixture.world.pipeline.is_outdated(offer.preview()));
+    let cancelled = fixture.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
+    assert_eq!(cancelled.status, CallStatus::Success, "{cancelled:#?}");
+    fixture.end(hash).await;
+    assert!(fixture.world.pipeline.is_outdated(offer.preview()));
+    let refused = offer.commit().await;
+    let error = refused.error.as_ref().unwrap();
+    assert_eq!(error.code(), ErrorCode::PermitMismatch, "{refused:#?}");
+    assert!(error.message().contains("an open order that its allowance was prepared for has ended"), "{refused:#?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_order_stays_fillable_after_a_swap_of_its_token() {
     let fixture = Fixture::new(9, OrderKind::DutchV2, ServiceBehavior::FalseStatus(ServiceStatus::Filled)).await;

@@ -215,6 +215,11 @@ impl ApprovalGrant {
             Err(_) => false,
         }
     }
+
+    /// Gives back the spending of an action that was not done.
+    pub(super) fn give_back(&mut self, spent: Usd) {
+        self.left = self.left.checked_add(spent).map_or(self.left, |left| left.min(self.granted));
+    }
 }
 
 /// Returns the reason for which no standing approval can cover the action; `None` if one can.

@@ -45,6 +45,8 @@ const MAX_REASON: usize = 400;
 const MAX_CORRECTION: u64 = 2_000;
 /// Number of permits to remember that were rejected after their request was closed.
 const MAX_LATE: usize = 64;
+/// Number of actions to remember that took from a standing approval and whose commit has not ended.
+const MAX_CHARGES: usize = 256;
 
 /// Approval queue of this process. Clones share the same queue.
 #[derive(Clone)]
@@ -73,6 +75,9 @@ struct State {
     unrecorded: Vec<ApprovalGrant>,
     /// Permits that were rejected after their request was closed.
     late: VecDeque<PermitId>,
+    /// What actions took from standing approvals, by permit, until their commit ends: the approval's number and the
+    /// spending.
+    charges: VecDeque<(PermitId, u64, Usd)>,
     next: u64,
     /// Highest wall clock reading since the last large backward step, in milliseconds since the Unix epoch.
     latest: u64,
@@ -256,13 +261,26 @@ impl ApprovalQueue {
             taken.then(|| grant.number())
         });
         let permit_id = preview.permit.permit_id;
-        covers.map(|number| ActionApproval {
+        let number = covers?;
+        state.charge(permit_id, number, preview.values.spent);
+        Some(ActionApproval {
             permit_id,
             source: ApprovalSource::Grant,
             grant: Some(number),
             earlier: Vec::new(),
             second: None,
         })
+    }
+
+    /// Ends what the action of a permit took from a standing approval: it stays taken, or is given back once if the action
+    /// was `undone`, with nothing signed.
+    pub(crate) fn settle_charge(&self, permit_id: PermitId, undone: bool) {
+        let mut state = self.state();
+        let Some((_, number, spent)) = state.uncharge(permit_id).filter(|_| undone) else { return };
+        let State { grants, unrecorded, .. } = &mut *state;
+        if let Some(grant) = grants.iter_mut().chain(unrecorded).find(|grant| grant.number() == number) {
+            grant.give_back(spent);
+        }
     }
 
     /// Returns whether the approval is still valid. The standing approval may have been revoked since, and the operator
@@ -645,7 +663,7 @@ impl State {
             requirement(&open.preview).check(&confirmation)?;
             open.check_second(now.wall)?;
         }
-        let mut grant = None;
+        let (mut grant, mut charge) = (None, None);
         if let OperatorAnswer::Similar { millis, total } = &answer {
             if let Some(why) = never_granted(&open.preview) {
                 return Err(AnswerError::NoGrant(why));
@@ -654,6 +672,7 @@ impl State {
             let left = total.checked_sub(spent).map_err(|_| AnswerError::TotalTooSmall { total: *total, spent })?;
             self.next += 1;
             grant = Some(ApprovalGrant::new(self.next, &open.preview, (*total, left), *millis, now));
+            charge = Some((open.preview.permit.permit_id, self.next, spent));
         }
         let sender = open.answer.take().ok_or(AnswerError::NotAsked)?;
         open.answered = true;
@@ -661,7 +680,23 @@ impl State {
         let number = grant.as_ref().map(ApprovalGrant::number);
         sender.send(QueueResult::Answer(answer, number)).map_err(|_| AnswerError::NotAsked)?;
         self.unrecorded.extend(grant);
+        if let Some((permit_id, number, spent)) = charge {
+            self.charge(permit_id, number, spent);
+        }
         Ok(())
+    }
+
+    /// Remembers what the action of a permit took from a standing approval.
+    fn charge(&mut self, permit_id: PermitId, number: u64, spent: Usd) {
+        if self.charges.len() >= MAX_CHARGES {
+            self.charges.pop_front();
+        }
+        self.charges.push_back((permit_id, number, spent));
+    }
+
+    fn uncharge(&mut self, permit_id: PermitId) -> Option<(PermitId, u64, Usd)> {
+        let found = self.charges.iter().position(|(charged, ..)| *charged == permit_id)?;
+        self.charges.remove(found)
     }
 
     fn drop_grants(&mut self) {

@@ -266,7 +266,10 @@ impl Pipeline {
         permit_id: PermitId,
         consent: Consent,
     ) -> Result<CommitOutcome, PipelineRefusal> {
-        let prepared = self.take(permit_id)?;
+        let prepared = self.take(permit_id).inspect_err(|refusal| {
+            // A used permit belongs to the commit that used it.
+            self.inner.queue.settle_charge(permit_id, refusal.code != ErrorCode::PermitConsumed);
+        })?;
         let (payload, pipeline) = (prepared.preview.payload.clone(), self.clone());
         let proposal = prepared.preview.payload.proposal();
         let (call_id, chain_id) = (proposal.call_id, proposal.chain_id);
@@ -278,6 +281,7 @@ impl Pipeline {
             if let Err(refusal) = &result {
                 pipeline.refuse(&payload, permit_id, refusal).await;
             }
+            pipeline.inner.queue.settle_charge(permit_id, result.is_err());
             result
         };
         // A separate task, because dropping the caller must not stop a commit half-way.
@@ -396,6 +400,7 @@ impl Pipeline {
         let _turn = self.lock_for_plan(&prepared.preview, lock).await?;
         let payload = &prepared.preview.payload;
         self.verified_replacement(payload)?;
+        self.order_has_ended(&prepared.preview)?;
         let assessment = self.reassess(&prepared).await?;
         if let Some(verdict) = self.unseen(payload, &assessment.inputs)? {
             return Err(PipelineRefusal::by(vec![verdict], None));

@@ -1,9 +1,10 @@
 //! Preview of an action: signing payload, check inputs, checks, simulation and required consent, and a permit if
 //! nothing blocks it. Reserves nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use alloy::primitives::B256;
+use alloy::primitives::{Address, B256, U256};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -32,6 +33,7 @@ use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use golem_chain::network::NetworkKind;
 use golem_chain::sender::{self, LaneError};
+use golem_chain::token::TokenId;
 
 /// Previewed action that no check blocks.
 #[derive(Debug, Clone)]
@@ -75,6 +77,8 @@ pub struct Preview {
     pub network: NetworkKind,
     /// True for a paper-mode action, which is never signed.
     pub paper: bool,
+    /// Amounts that open orders of the account could still take when the action was simulated, by token, in raw units.
+    pub promised: BTreeMap<Address, U256>,
 }
 
 impl Pipeline {
@@ -111,6 +115,7 @@ impl Pipeline {
         let phase_request = phase_request.since_now();
         let last_stop = self.inner.rules.last_stop();
         self.verified_replacement(payload)?;
+        let promised = self.promised(payload)?;
         self.step(payload, "Simulating via Revm");
         failpoint::reach(Failpoint::Framed);
         let (assessment, outside) =
@@ -169,6 +174,7 @@ impl Pipeline {
             last_stop,
             network: reader.network().kind,
             paper: self.inner.paper.is_some(),
+            promised,
         };
         self.report_permit(&preview).await?;
         self.remember(
@@ -281,6 +287,37 @@ impl Pipeline {
                 Some(Verdict::because(Check::Simulation, ErrorCode::AccountUsedOutside, &error, Vec::new()))
             }
             Ok(_) | Err(_) => None,
+        }
+    }
+
+    /// Returns true if the action would be simulated differently now: the transaction that it replaces no longer waits, or
+    /// an open order whose allowance it includes has ended.
+    pub fn is_outdated(&self, preview: &Preview) -> bool {
+        let proposal = preview.payload.proposal();
+        let replaced = proposal.replaces.as_ref();
+        replaced.is_some_and(|replaced| self.waiting_transaction(replaced.hash, proposal.account).is_err())
+            || self.order_has_ended(preview).is_err()
+    }
+
+    /// Refuses an action that allows a spender what an open order could take, after that order has ended: the allowance
+    /// would be too large.
+    pub(super) fn order_has_ended(&self, preview: &Preview) -> Result<(), PipelineRefusal> {
+        if preview.simulated.only_revokes {
+            return Ok(());
+        }
+        let now = self.promised(&preview.payload)?;
+        let allowed = preview.payload.proposal().allowances.iter().filter_map(|bound| match bound.token.id {
+            TokenId::Erc20(token) => Some(token),
+            TokenId::Native => None,
+        });
+        let promised = |amounts: &BTreeMap<Address, U256>, token| amounts.get(token).copied().unwrap_or_default();
+        let mut allowed = allowed.filter(|token| promised(&now, token) < promised(&preview.promised, token));
+        match allowed.next() {
+            None => Ok(()),
+            Some(_) => {
+                let why = "an open order that its allowance was prepared for has ended meanwhile: preview it again";
+                Err(PipelineRefusal::new(ErrorCode::PermitMismatch, why))
+            }
         }
     }
 

@@ -624,7 +624,7 @@ impl WriteTask {
         self.leave.advance(WriteStage::Asking)?;
         let mut ticket = queue.ask_for(Arc::clone(&previewed.preview), self.options.asked_by.clone());
         loop {
-            let decision = ticket.decision_until(replaced_elsewhere(&acting.pipeline, &previewed.preview)).await;
+            let decision = ticket.decision_until(outdated(&acting.pipeline, &previewed.preview)).await;
             if let Some(concluded) = self.concluded(decision) {
                 return concluded;
             }
@@ -767,15 +767,13 @@ fn uncleared(why: &dyn std::fmt::Display) -> CallRefusal {
 }
 
 /// Maps denials of rules and of the pipeline to `blocked`, rejected approvals to `rejected`, and failures to `error`.
-/// Interval at which a transaction that a decision would replace is looked at.
-const STILL_WAITS: Duration = Duration::from_secs(1);
+/// Interval at which it is checked whether an action that waits for a decision is outdated.
+const OUTDATED_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Ends when the transaction that the previewed action would replace no longer waits; never for other actions.
-async fn replaced_elsewhere(pipeline: &Pipeline, preview: &Preview) {
-    let proposal = preview.payload.proposal();
-    let Some(replaced) = proposal.replaces else { return std::future::pending().await };
-    while pipeline.waiting_transaction(replaced.hash, proposal.account).is_ok() {
-        sleep(STILL_WAITS).await;
+/// Ends when the previewed action must be simulated again.
+async fn outdated(pipeline: &Pipeline, preview: &Preview) {
+    while !pipeline.is_outdated(preview) {
+        sleep(OUTDATED_POLL_INTERVAL).await;
     }
 }
 
