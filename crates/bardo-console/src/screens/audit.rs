@@ -454,6 +454,7 @@ impl ScreenView for Audit {
                     dollars(grant.left)
                 );
                 return Some(vec![ScreenRequest::Confirm {
+                    asks: "Revoke this standing approval?",
                     title: SafeText::clean(&title, 200),
                     command: Box::new(SessionCommand::RevokeGrant { number: grant.number }),
                 }]);

@@ -320,9 +320,10 @@ impl ScreenView for Live {
             }
             Action::CancelSelected => {
                 let call = self.selected.and_then(|id| known.feed.call(id)).filter(|call| call.standing().is_open())?;
-                let words = format!("Cancel {}? This works only until signing begins.", named(call));
+                let words = format!("{}. This works only until signing begins.", named(call));
                 let command = bardo_session::handle::SessionCommand::Cancel { call_id: call.call_id };
                 return Some(vec![ScreenRequest::Confirm {
+                    asks: "Cancel this call?",
                     title: SafeText::clean(&words, 200),
                     command: Box::new(command),
                 }]);

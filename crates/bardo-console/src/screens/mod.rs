@@ -207,7 +207,9 @@ pub enum ScreenRequest {
     SetAside(CallId),
     /// Asks for confirmation and sends the command if it is given; for cancellations and revocations.
     Confirm {
-        /// Title of the confirmation dialog.
+        /// Title of the dialog: what is asked.
+        asks: &'static str,
+        /// What it is about, and what follows from it.
         title: SafeText,
         /// Command that a confirmation sends.
         command: Box<SessionCommand>,

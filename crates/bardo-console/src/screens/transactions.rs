@@ -395,13 +395,15 @@ impl Transactions {
         match (entry, action) {
             // A cancellation of one's own order needs no decision of the policy's, and still costs gas.
             (UnderWay::Order(order), Action::CancelSelected) => {
-                let kind = if order.bridge { "bridge order" } else { "auction" };
+                let kind = if order.bridge { "Bridge order" } else { "Order" };
                 let title = format!(
-                    "Cancel the {kind} {} on chain? The cancellation is a transaction and costs gas. A filler may be first.",
-                    short_hash(order.hash)
+                    "{kind} {} on {}. The cancellation is a transaction and costs gas. A filler may be first.",
+                    short_hash(order.hash),
+                    order.chain
                 );
                 let command = self.command("uniswapx_cancel_order", json!({ "order_hash": hash }));
-                vec![ScreenRequest::Confirm { title: SafeText::clean(&title, 200), command: Box::new(command) }]
+                let title = SafeText::clean(&title, 200);
+                vec![ScreenRequest::Confirm { asks: "Cancel this order on chain?", title, command: Box::new(command) }]
             }
             (UnderWay::Order(_), _) => notice("an order has no fees: x cancels it on chain"),
             (UnderWay::Transaction(_, row), _) if !row.actionable => {

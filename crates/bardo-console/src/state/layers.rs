@@ -67,7 +67,9 @@ pub enum Layer {
     },
     /// Dialog that confirms a cancellation or revocation.
     Confirm {
-        /// Text that asks for the confirmation.
+        /// Title: what is asked.
+        asks: &'static str,
+        /// What it is about, and what follows from it.
         title: SafeText,
         /// Command that a confirmation sends.
         command: Box<SessionCommand>,

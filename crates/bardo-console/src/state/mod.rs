@@ -511,8 +511,9 @@ impl State {
                 self.show_notice("this console is read-only: it cannot change anything");
                 Vec::new()
             }
-            ScreenRequest::Confirm { title, command } => {
+            ScreenRequest::Confirm { asks, title, command } => {
                 self.display.layers.push(Layer::Confirm {
+                    asks,
                     title,
                     command,
                     since: self.clock.now_millis,

@@ -270,19 +270,20 @@ pub(super) struct ConfirmDialog<'a> {
     pub(super) theme: &'a Theme,
     pub(super) state: &'a State,
     pub(super) title: &'a SafeText,
+    pub(super) asks: &'static str,
     pub(super) picked: bool,
 }
 
 impl Widget for ConfirmDialog<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
-        let Self { theme, state, title, picked } = self;
+        let Self { theme, state, title, asks, picked } = self;
         let painter = &mut Painter { buffer, theme };
         let standing = match picked {
-            true => Row::new("Selected: revoke it. Enter confirms.", Role::StateCare).kept(),
+            true => Row::new("Selected: yes. Enter confirms.", Role::StateCare).kept(),
             false => Row::new("Nothing is selected.", Role::TextDim),
         };
         let rows = vec![Row::new(title.as_str(), Role::Dialog).kept(), standing];
-        sheet(painter, state, area, &titled("Revoke this standing approval?"), rows, Context::Confirm);
+        sheet(painter, state, area, &titled(asks), rows, Context::Confirm);
     }
 }
 

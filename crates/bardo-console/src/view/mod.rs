@@ -87,8 +87,9 @@ fn layer(painter: &mut Painter<'_>, state: &State, layer: &Layer, over: Rect) {
         Layer::Palette { field, at } => {
             painter.render(dialogs::PaletteDialog { theme: painter.theme, state, field, at: *at }, over)
         }
-        Layer::Confirm { title, picked, .. } => {
-            painter.render(dialogs::ConfirmDialog { theme: painter.theme, state, title, picked: *picked }, over)
+        Layer::Confirm { asks, title, picked, .. } => {
+            let theme = painter.theme;
+            painter.render(dialogs::ConfirmDialog { theme, state, title, asks, picked: *picked }, over)
         }
     }
 }

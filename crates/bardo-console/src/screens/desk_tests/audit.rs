@@ -121,7 +121,7 @@ fn what_stands_is_revoked_by_a_question_and_only_what_is_chosen() {
     screen.act(Action::NextPanel, &world.known(), AREA);
     screen.act(Action::Down, &world.known(), AREA);
     let requests = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
-    let [ScreenRequest::Confirm { title, command }] = &requests[..] else { panic!("{requests:?}") };
+    let [ScreenRequest::Confirm { title, command, .. }] = &requests[..] else { panic!("{requests:?}") };
     assert_eq!(**command, SessionCommand::RevokeGrant { number: 6 });
     assert!(title.as_str().starts_with("Swap ") && title.as_str().contains(" left. Later ones"), "{title}");
     // Without any, the key says so.

@@ -171,8 +171,8 @@ fn keys_call_the_tools_and_the_decision_opens_by_itself() {
     screen.act(Action::Bottom, &world.known(), AREA);
     // The cancellation of an order is sent by no key alone: its question comes first.
     let asked = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
-    let [ScreenRequest::Confirm { title, command }] = &asked[..] else { panic!("{asked:?}") };
-    assert!(title.as_str().starts_with("Cancel the auction 0x") && title.as_str().contains("costs gas"), "{title}");
+    let [ScreenRequest::Confirm { title, command, .. }] = &asked[..] else { panic!("{asked:?}") };
+    assert!(title.as_str().starts_with("Order 0x") && title.as_str().contains("costs gas"), "{title}");
     let then = ScreenRequest::Send(command.clone());
     assert!(matches!(&calls(&[then])[..], [(_, tool, _, false)] if tool == "uniswapx_cancel_order"));
 }

@@ -195,7 +195,7 @@ fn a_standing_approval_is_revoked_by_a_letter_and_enter_and_by_neither_alone() {
     };
     assert_eq!(calmly(&mut state, Key::plain(KeyCode::Enter)), None);
     assert_eq!(calmly(&mut state, Key::char('y')), None);
-    assert!(shown(&state).contains("Selected: revoke it"), "{}", shown(&state));
+    assert!(shown(&state).contains("Selected: yes"), "{}", shown(&state));
     let done = calmly(&mut state, Key::plain(KeyCode::Enter));
     assert_eq!(done, Some(SessionCommand::RevokeGrant { number: 4 }));
     // In read-only mode, the dialog is not opened.
