@@ -90,6 +90,14 @@ pub struct LendingEffects {
     pub gaps: Vec<PriceGap>,
     /// Changes of single prices that make the debt liquidable afterwards.
     pub falls: Vec<LiquidationMove>,
+    /// Symbol of the asset, or its address if it is not listed.
+    pub symbol: SafeText,
+    /// Decimals of the asset.
+    pub decimals: u8,
+    /// Supply of the asset before and after, in raw units.
+    pub supply: [U256; 2],
+    /// Debt of the asset before and after, in raw units.
+    pub debt: [U256; 2],
 }
 
 /// Price in the market that Bardo's sources do not confirm.
@@ -373,11 +381,14 @@ pub fn effects(
         0 => price_moves(&positions).ok()?,
         _ => vec![None; positions.len()],
     };
+    let symbol = |asset: Address| {
+        let fallback = || SafeText::clean(&asset.to_string(), 60);
+        lending.symbols.get(&asset).cloned().unwrap_or_else(fallback)
+    };
     let falls = positions.iter().zip(moves).filter_map(|(one, found)| {
         let found = found?;
-        let fallback = || SafeText::clean(&one.reserve.asset.to_string(), 60);
         Some(LiquidationMove {
-            symbol: lending.symbols.get(&one.reserve.asset).cloned().unwrap_or_else(fallback),
+            symbol: symbol(one.reserve.asset),
             // A price that would have to more than double is left out.
             fall: BasisPoints::new(found.basis_points).ok()?,
             price: Usd::from_scaled(found.price, BASE_DECIMALS).ok()?,
@@ -387,7 +398,19 @@ pub fn effects(
     let falls = falls.collect();
     let counted = positions.iter().filter(|one| !one.is_empty() || one.reserve.asset == call.asset());
     let gaps = counted.filter_map(|one| gap(one, spreads)).collect();
-    Some(LendingEffects { call, before: state.sums?, after, gaps, falls })
+    let own = |all: &[ReservePosition]| all.iter().find(|one| one.reserve.asset == call.asset()).copied();
+    let (was, is) = (own(&state.positions)?, own(&positions)?);
+    Some(LendingEffects {
+        before: state.sums?,
+        after,
+        gaps,
+        falls,
+        symbol: symbol(call.asset()),
+        decimals: is.reserve.config.decimals,
+        supply: [was.supplied, is.supplied],
+        debt: [was.debt, is.debt],
+        call,
+    })
 }
 
 /// Returns the gap between the market's price of a reserve and Bardo's sources; `None` if they agree.

@@ -13,7 +13,7 @@ use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
 use crate::market::MoneyKind;
-use bardo_base::fabric::{AskReason, SafetyCheck};
+use bardo_base::fabric::{AskReason, LiquidationMove, SafetyCheck, health_factor};
 
 use bardo_base::display::readable_figure;
 use bardo_base::format::time_of_day;
@@ -238,6 +238,9 @@ pub struct ActionRequest {
     pub block: u64,
     /// Token balances that change.
     pub changes: Vec<TokenChange>,
+    /// Supply, debt and health factor that a lending action changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lending: Option<Box<LendingChange>>,
     /// Arrival of tokens on another chain.
     pub arrival: Option<ArrivalDetails>,
     /// Order message that would be signed for others to settle.
@@ -270,6 +273,38 @@ pub struct ActionRequest {
     /// Scope of a standing approval for such actions; `None` if none can be given.
     #[serde(default)]
     pub similar: Option<SimilarScope>,
+}
+
+/// Change that a lending action makes in the market, by its simulation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LendingChange {
+    /// Symbol of the token that is supplied, withdrawn, borrowed or repaid.
+    pub symbol: SafeText,
+    /// Supply before and after, in whole tokens.
+    pub supply: [String; 2],
+    /// Debt before and after, in whole tokens.
+    pub debt: [String; 2],
+    /// Health factor of the account before and after, in hundredths; `None` without a debt.
+    pub health: [Option<u64>; 2],
+    /// Changes of single prices that make the debt liquidable afterwards.
+    pub moves: Vec<LiquidationMove>,
+}
+
+impl LendingChange {
+    /// Lines for people: a word and what changes, with figures of at most `places` decimals.
+    pub fn lines(&self, places: usize) -> Vec<(&'static str, String)> {
+        let Self { symbol, supply, debt, health, moves } = self;
+        let amounts = [("supply", supply), ("debt", debt)].into_iter().filter(|(_, [before, after])| before != after);
+        let amounts = amounts.map(|(word, [before, after])| {
+            let short = |figure: &str| readable_figure(figure, places);
+            (word, format!("{} → {} {symbol}", short(before), short(after)))
+        });
+        let [before, after] = health;
+        let factor = (before.is_some() || after.is_some())
+            .then(|| ("health factor", format!("{} → {}", health_factor(*before), health_factor(*after))));
+        let moves = moves.iter().map(|found| ("then", found.to_string()));
+        amounts.chain(factor).chain(moves).collect()
+    }
 }
 
 /// Scope of a standing approval, besides its duration and its total.

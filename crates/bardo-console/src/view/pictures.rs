@@ -336,7 +336,13 @@ fn screens_and_layers_as_pictures() {
         let title = text("Revoke the standing approval for Swap?");
         let command = Box::new(SessionCommand::RevokeGrant { number: 1 });
         let since = state.clock.now_millis;
-        state.display.layers.push(Layer::Confirm { asks: "Revoke this standing approval?", title, command, since, picked: false });
+        state.display.layers.push(Layer::Confirm {
+            asks: "Revoke this standing approval?",
+            title,
+            command,
+            since,
+            picked: false,
+        });
         pictured("confirm", &state);
         state.update(Input::Time(since + 1_000));
         state.update(Input::Key(Key::char('y')));

@@ -111,6 +111,7 @@ pub(super) fn question(words: &SafeText) -> Question {
             worst: Some("+258.530551".to_owned()),
             gas: false,
         }],
+        lending: None,
         arrival: Some(ArrivalDetails {
             chain_id: 31338,
             symbol: words.clone(),

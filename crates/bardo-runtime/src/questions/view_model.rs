@@ -11,6 +11,7 @@ use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use bardo_safety::approval::{ApprovalQueue, ApprovalRequest, AskedBy, GrantScope, INCOMPLETE, receivers};
 use bardo_safety::content;
+use bardo_safety::lending_calls::LendingEffects;
 use bardo_safety::permit::PermitBounds;
 use bardo_safety::pipeline::Preview;
 use bardo_safety::policy::{ChainId, ContractRef, Rules};
@@ -21,8 +22,8 @@ use bardo_session::content::{SignedContent, SignedMessage};
 use bardo_session::market::MoneyKind;
 use bardo_session::questions::{
     ActionAddress, ActionCosts, ActionRequest, AddressPart, AllowanceAfter, AnswerKind, AnswerOption, ArrivalDetails,
-    BoundContent, OpinionDetails, OrderDetails, Question, QuestionKey, RawCall, RequestSubject, SecondApprovalGiven,
-    SecondApprovalRequest, SimilarScope, TokenChange,
+    BoundContent, LendingChange, OpinionDetails, OrderDetails, Question, QuestionKey, RawCall, RequestSubject,
+    SecondApprovalGiven, SecondApprovalRequest, SimilarScope, TokenChange,
 };
 use golem_chain::network::{KnownContract, Network, NetworkKind};
 use golem_chain::token::TokenId;
@@ -145,6 +146,7 @@ fn action(preview: &Preview, network: Option<&Network>, context: RequestContext)
         quoted_at: proposal.trade.as_ref().map(|trade| trade.quoted_at).filter(|at| *at > 0),
         block: preview.simulated.pinned.number,
         changes: changes(preview, network),
+        lending: preview.simulated.lending.as_ref().map(lending).map(Box::new),
         arrival: proposal.order.as_ref().and_then(|order| order.arrival.as_ref()).map(arrival),
         order: content.order.as_ref().map(signed_order),
         publishes: publishes(&content),
@@ -164,6 +166,16 @@ fn action(preview: &Preview, network: Option<&Network>, context: RequestContext)
         bound: Some(Box::new(BoundContent { content, rest })),
         amount: smaller(preview),
         similar: ApprovalQueue::why_no_grant(preview).is_none().then(|| similar(preview)),
+    }
+}
+
+fn lending(effects: &LendingEffects) -> LendingChange {
+    LendingChange {
+        symbol: effects.symbol.clone(),
+        supply: effects.supply.map(|raw| amount(raw, effects.decimals)),
+        debt: effects.debt.map(|raw| amount(raw, effects.decimals)),
+        health: [effects.before, effects.after].map(|sums| sums.health_hundredths()),
+        moves: effects.falls.clone(),
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn preview(proposal: Proposal, dollars: u64, now: u64) -> Preview {
         last_stop: None,
         network: NetworkKind::Devnet,
         paper: false,
-        promised: std::collections::BTreeMap::new(),
+        under_way: crate::pipeline::UnderWay::default(),
     }
 }
 

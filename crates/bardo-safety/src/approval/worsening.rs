@@ -18,7 +18,7 @@ use crate::typed::{TakeableAmount, TypedMessage};
 use crate::value::is_unlimited;
 use crate::verdict::Verdict;
 use bardo_base::display::{check_word, found as found_words};
-use bardo_base::fabric::CheckOutcome;
+use bardo_base::fabric::{CheckOutcome, health_factor};
 use bardo_base::format::age;
 use bardo_base::model::Check;
 use bardo_base::text::SafeText;
@@ -71,6 +71,13 @@ pub enum Worsening {
         before: Usd,
         /// Value now, in dollars.
         now: Usd,
+    },
+    /// The health factor after the action is lower than before by more than the tolerance for price moves. In hundredths.
+    LowerHealth {
+        /// Health factor before; `None` without a debt.
+        before: Option<u64>,
+        /// Health factor now.
+        now: Option<u64>,
     },
     /// An address receives something that received nothing before.
     Receiver(Address),
@@ -127,6 +134,7 @@ impl Worsening {
             Self::MoreLeaves { .. } | Self::LessComesIn { .. } | Self::MayTakeMore { .. } => true,
             Self::LessExpected { .. }
             | Self::CountsForMore { .. }
+            | Self::LowerHealth { .. }
             | Self::Receiver(_)
             | Self::Calls(_)
             | Self::MayTakeLonger { .. }
@@ -166,6 +174,9 @@ impl fmt::Display for Worsening {
             }
             Self::CountsForMore { before, now } => {
                 write!(f, "counts against the limits: {} → {}", cents(before), cents(now))
+            }
+            Self::LowerHealth { before, now } => {
+                write!(f, "health factor after it: {} → {}", health_factor(*before), health_factor(*now))
             }
             Self::Receiver(who) => write!(f, "another receiver: {who}"),
             Self::Calls(to) => write!(f, "another call: {to}"),
@@ -265,6 +276,13 @@ fn money(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
     if rises(before.values.spent, now.values.spent) {
         found.push(Worsening::CountsForMore { before: before.values.spent, now: now.values.spent });
     }
+    let health =
+        |preview: &Preview| preview.simulated.lending.as_ref().map(|effects| effects.after.health_hundredths());
+    if let (Some(was), Some(is)) = (health(before), health(now))
+        && is_lower(was, is)
+    {
+        found.push(Worsening::LowerHealth { before: was, now: is });
+    }
     let simulated = (&before.simulated, &now.simulated);
     if (simulated.0.only_revokes && !simulated.1.only_revokes) || (simulated.0.leaves && !simulated.1.leaves) {
         found.push(Worsening::Class);
@@ -280,6 +298,17 @@ fn rises(before: Usd, now: Usd) -> bool {
     match (is.checked_mul(10_000), was.checked_mul(10_000 + RISEN_BPS)) {
         (Some(is), Some(most)) => is > most,
         _ => true,
+    }
+}
+
+/// Returns true if a health factor fell by more than [`RISEN_BPS`]. None stands for no debt, which nothing is above.
+fn is_lower(before: Option<u64>, now: Option<u64>) -> bool {
+    match (before, now) {
+        (_, None) => false,
+        (None, Some(_)) => true,
+        (Some(before), Some(now)) => {
+            u128::from(now) * 10_000 < u128::from(before) * 10_000_u128.saturating_sub(RISEN_BPS)
+        }
     }
 }
 

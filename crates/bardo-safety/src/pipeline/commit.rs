@@ -376,6 +376,11 @@ impl Pipeline {
                 .iter()
                 .filter(|verdict| verdict.blocks())
                 .all(|verdict| matches!(verdict.check, Check::Simulation | Check::SlippageGuard));
+            if only_the_chain && self.is_outdated(preview) {
+                let why =
+                    "another action of this account came first, so it is no longer as simulated: preview it again";
+                return Err(PipelineRefusal::new(ErrorCode::PermitMismatch, why));
+            }
             return Err(if only_the_chain && !assessment.faults.is_empty() {
                 PipelineRefusal::out_of_bounds(&assessment.faults, assessment.inputs.simulation)
             } else {

@@ -80,7 +80,7 @@ pub use account_lock::AccountLock;
 pub use capability::{Capability, Order, OrderToSign, SignableAction, ToSign, Transaction};
 pub use commit::{CommitOutcome, CommitState, LegReport};
 pub use open_orders::BlockingOrderCancel;
-pub use preview::Preview;
+pub use preview::{Preview, UnderWay};
 pub use recover::{
     RECOVERY, RecoveredPermit, RecoveryState, RecoveryStep, SignedOutcome, UnincludedTx, UnusedAllowance,
 };

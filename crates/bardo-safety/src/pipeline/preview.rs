@@ -1,7 +1,8 @@
 //! Preview of an action: signing payload, check inputs, checks, simulation and required consent, and a permit if
 //! nothing blocks it. Reserves nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Not as _;
 use std::sync::Arc;
 
 use alloy::primitives::{Address, B256, U256};
@@ -32,7 +33,7 @@ use bardo_base::model::{Check, Phase, RuleName};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use golem_chain::network::NetworkKind;
-use golem_chain::sender::{self, LaneError};
+use golem_chain::sender::{self, LaneError, RecordError, TxRecord};
 use golem_chain::token::TokenId;
 
 /// Previewed action that no check blocks.
@@ -77,8 +78,19 @@ pub struct Preview {
     pub network: NetworkKind,
     /// True for a paper-mode action, which is never signed.
     pub paper: bool,
-    /// Amounts that open orders of the account could still take when the action was simulated, by token, in raw units.
+    /// What the account had under way when the action was simulated.
+    pub under_way: UnderWay,
+}
+
+/// What an account has under way on one chain: while it stays the same, so does what a simulation rests on of the account.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UnderWay {
+    /// Amounts that open orders could still take, by token, in raw units.
     pub promised: BTreeMap<Address, U256>,
+    /// Next nonce that this ledger would allocate; `None` before the first one.
+    pub next_nonce: Option<u64>,
+    /// Hashes of the signed transactions without a final outcome.
+    pub unsettled: BTreeSet<B256>,
 }
 
 impl Pipeline {
@@ -115,7 +127,7 @@ impl Pipeline {
         let phase_request = phase_request.since_now();
         let last_stop = self.inner.rules.last_stop();
         self.verified_replacement(payload)?;
-        let promised = self.promised(payload)?;
+        let under_way = self.under_way(payload)?;
         self.step(payload, "Simulating via Revm");
         failpoint::reach(Failpoint::Framed);
         let (assessment, outside) =
@@ -174,7 +186,7 @@ impl Pipeline {
             last_stop,
             network: reader.network().kind,
             paper: self.inner.paper.is_some(),
-            promised,
+            under_way,
         };
         self.report_permit(&preview).await?;
         self.remember(
@@ -290,13 +302,25 @@ impl Pipeline {
         }
     }
 
-    /// Returns true if the action would be simulated differently now: the transaction that it replaces no longer waits, or
-    /// an open order whose allowance it includes has ended.
+    /// Returns true if the action would be simulated differently now, because of what the account itself has done since:
+    /// signed or settled another transaction, or opened or ended an order. If the ledger cannot be read, it counts as such.
     pub fn is_outdated(&self, preview: &Preview) -> bool {
         let proposal = preview.payload.proposal();
         let replaced = proposal.replaces.as_ref();
         replaced.is_some_and(|replaced| self.waiting_transaction(replaced.hash, proposal.account).is_err())
-            || self.order_has_ended(preview).is_err()
+            || self.under_way(&preview.payload).is_ok_and(|now| now == preview.under_way).not()
+    }
+
+    fn under_way(&self, payload: &SigningPayload) -> Result<UnderWay, PipelineRefusal> {
+        let (chain_id, signer) = (payload.proposal().chain_id, payload.signer());
+        let promised = self.promised(payload)?;
+        let read = self.inner.store.read(|connection| {
+            let open = sender::open(connection, chain_id)?;
+            Ok::<_, RecordError>((open, sender::lane(connection, chain_id, signer)?.next))
+        });
+        let (open, next_nonce) = read.map_err(|error| PipelineRefusal::new(ErrorCode::StoreUnavailable, error))?;
+        let own = open.iter().filter(|record| record.signed.from() == signer);
+        Ok(UnderWay { promised, next_nonce, unsettled: own.map(TxRecord::hash).collect() })
     }
 
     /// Refuses an action that allows a spender what an open order could take, after that order has ended: the allowance
@@ -311,7 +335,7 @@ impl Pipeline {
             TokenId::Native => None,
         });
         let promised = |amounts: &BTreeMap<Address, U256>, token| amounts.get(token).copied().unwrap_or_default();
-        let mut allowed = allowed.filter(|token| promised(&now, token) < promised(&preview.promised, token));
+        let mut allowed = allowed.filter(|token| promised(&now, token) < promised(&preview.under_way.promised, token));
         match allowed.next() {
             None => Ok(()),
             Some(_) => {

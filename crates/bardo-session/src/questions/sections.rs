@@ -118,6 +118,9 @@ fn changes(question: &Question, action: &ActionRequest) -> DetailSection {
             ),
         );
     }
+    for (word, line) in action.lending.iter().flat_map(|lending| lending.lines(PLACES)) {
+        changes.row(word, line);
+    }
     if let Some(bound) = &action.bound {
         for flow in &bound.content.most_out {
             changes.row("at most", amount(flow.amount, flow.decimals, &flow.symbol));

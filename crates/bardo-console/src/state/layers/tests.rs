@@ -196,7 +196,13 @@ fn a_yes_typed_ahead_confirms_nothing() {
     let since = state.clock.now_millis;
     let command = Box::new(SessionCommand::RevokeGrant { number: 1 });
     let title = SafeText::clean("Revoke?", 20);
-    state.display.layers.push(Layer::Confirm { asks: "Revoke this standing approval?", title, command, since, picked: false });
+    state.display.layers.push(Layer::Confirm {
+        asks: "Revoke this standing approval?",
+        title,
+        command,
+        since,
+        picked: false,
+    });
     // A key typed ahead or too soon after another chooses nothing, and Enter alone confirms nothing.
     for calm in [0, GUARD_MILLIS - 1] {
         wait(&mut state, calm);
@@ -409,7 +415,13 @@ fn help_opens_over_every_dialog_tells_of_its_keys_and_answers_nothing() {
         let mut state = console();
         let command = Box::new(SessionCommand::RevokeGrant { number: 1 });
         let (title, since) = (SafeText::clean("Revoke?", 20), state.clock.now_millis);
-        state.display.layers.push(Layer::Confirm { asks: "Revoke this standing approval?", title, command, since, picked: false });
+        state.display.layers.push(Layer::Confirm {
+            asks: "Revoke this standing approval?",
+            title,
+            command,
+            since,
+            picked: false,
+        });
         state
     };
     let after = |key: Key| {
@@ -468,7 +480,13 @@ fn what_a_hold_covered_is_before_the_reader_anew_however_the_hold_ends() {
         let mut state = console();
         let command = Box::new(SessionCommand::RevokeGrant { number: 1 });
         let (title, since) = (SafeText::clean("Revoke?", 20), state.clock.now_millis);
-        state.display.layers.push(Layer::Confirm { asks: "Revoke this standing approval?", title, command, since, picked: false });
+        state.display.layers.push(Layer::Confirm {
+            asks: "Revoke this standing approval?",
+            title,
+            command,
+            since,
+            picked: false,
+        });
         state
     };
     let quit = || {
@@ -508,7 +526,13 @@ fn what_a_story_or_the_question_before_leaving_covered_is_before_the_reader_anew
         let mut state = console();
         let command = Box::new(SessionCommand::RevokeGrant { number: 1 });
         let (title, since) = (SafeText::clean("Revoke?", 20), state.clock.now_millis);
-        state.display.layers.push(Layer::Confirm { asks: "Revoke this standing approval?", title, command, since, picked: true });
+        state.display.layers.push(Layer::Confirm {
+            asks: "Revoke this standing approval?",
+            title,
+            command,
+            since,
+            picked: true,
+        });
         wait(&mut state, CALM);
         state.display.layers.push(layer.clone());
         assert!(press(&mut state, ends).is_empty());

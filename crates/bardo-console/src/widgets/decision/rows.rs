@@ -204,6 +204,9 @@ fn change_rows(rows: &mut Vec<Row>, action: &ActionRequest, with_gas: bool, plac
     let changes: Vec<TokenChange> = action.changes.iter().filter(|change| with_gas || !change.gas).cloned().collect();
     balance_rows(rows, action, &changes, places);
     let symbols = changes.iter().map(|change| change.symbol.width()).max().unwrap_or(0);
+    for (word, line) in action.lending.iter().flat_map(|lending| lending.lines(places)) {
+        rows.push(Row::new(format!("{word}  "), Role::TextStrong).then(line, Role::StateCare));
+    }
     if let Some(arrival) = &action.arrival {
         rows.push(
             Row::new(format!("{:<symbols$}  ", arrival.symbol), Role::TextStrong)

@@ -91,6 +91,7 @@ fn action() -> ActionRequest {
             change("UNI", ["+259.829700", "+$2,037.06", "0", "259.829700"], Some("+258.530551"), false),
             change("ETH", ["−0.000171", "−$0.58", "1.3735", "1.3733"], None, true),
         ],
+        lending: None,
         arrival: None,
         order: None,
         publishes: Vec::new(),
