@@ -51,13 +51,16 @@ pub struct AuctionPlan {
     pub(super) size: Option<MevMeasure>,
     /// Output of the same input in the pools, when the order was made.
     pub(super) market: TokenAmount,
+    /// True for an order with one price, which waits for it.
+    waits: bool,
 }
 
 impl AuctionPlan {
     /// Expected outcome of selling `sold`, an amount with its symbol, in this auction.
     fn outcome(&self, sold: &str) -> String {
-        let Self { start, end, symbol, .. } = self;
+        let Self { start, end, symbol, waits, .. } = self;
         match start == end {
+            _ if *waits => format!("Limit order: {sold} for >= {end} {symbol}, or not at all"),
             true => format!("Auction {sold} for >= {end} {symbol}"),
             false => format!("Auction {sold} for {start} {symbol}, falling to {end}"),
         }
@@ -226,6 +229,7 @@ pub(super) async fn order(
         notes: notes(kind).into_iter().map(str::to_owned).chain(note).collect(),
         size,
         market: TokenAmount::new(route.amount_out, ask.token_out.decimals)?,
+        waits: request.limit.is_some(),
     };
     let expected = plan.outcome(&format!("{amount_in} {}", ask.token_in.symbol));
     let holder = pool_with(&route, &snapshot, ask.contract_out);

@@ -285,7 +285,7 @@ impl fmt::Display for Finding {
                 write!(f, "{phase}: every phase permits revocations, cancellations and refunds")
             }
             Self::PhaseForbids { phase, class, .. } => write!(f, "{phase} does not allow this {class}"),
-            Self::Listed => f.write_str("all tokens and addresses in it are on the allowlists"),
+            Self::Listed => f.write_str("the policy permits every token and address in it"),
             Self::Spending { now, after, cap, window_seconds } => {
                 write!(f, "{} now, {}", dollars_used(*now), dollars_used(*after))?;
                 if let Some(cap) = cap {
@@ -531,7 +531,7 @@ mod tests {
         (
             Check::TokenAllowlist,
             "everything it touches is on its list",
-            Some("all tokens and addresses in it are on the allowlists"),
+            Some("the policy permits every token and address in it"),
         ),
         (Check::SpendingLimit, "$1,231.820359 now, $1,231.820359 of $5,000.00 in 24 hours after it", None),
         (Check::RateLimit, "3 of 120 trades in 60 minutes", None),

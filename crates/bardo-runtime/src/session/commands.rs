@@ -18,7 +18,7 @@ use crate::actor::ActorScript;
 use crate::data::{DataFolder, LedgerKind};
 use crate::labels;
 use crate::questions::answering::{self, AnswerRefused};
-use crate::questions::shared::RemoteAnswer;
+use crate::questions::shared::{RemoteAnswer, ShareError};
 use crate::reauthentication;
 use bardo_base::format::counted;
 use bardo_base::id::{GolemId, PermitId};
@@ -259,6 +259,11 @@ impl SessionState {
                 };
                 self.answer_action(permit, answer, confirmation, proof)
             }
+            // The stop that comes with a rejection has withdrawn the request already, or it has ended otherwise.
+            QuestionKey::Action(permit) if !self.sources.shared.asks_elsewhere(permit)? => match stops {
+                true => Ok(answering::answer_message(&answer)),
+                false => Err(ShareError::Over.into()),
+            },
             QuestionKey::Action(permit) => {
                 let by = format!("process {}", std::process::id());
                 let proof = match answer.kind().lets_through() {

@@ -13,6 +13,7 @@ use crate::mev::measures;
 use crate::orders::{self, CHECKS, card};
 use crate::shared::invalid;
 use crate::swap_query::slippage;
+use bardo_base::display::readable_figure;
 use bardo_base::error::ToolError;
 use bardo_base::format::{short_hash, time_of_day};
 use bardo_base::model::{
@@ -174,7 +175,7 @@ fn summed_up(plan: &AuctionPlan, committed: &CommitOutcome) -> ToolReply<Output>
         plan.end,
         plan.symbol,
         time_of_day(plan.deadline),
-        plan.market,
+        readable_figure(&plan.market.to_string(), 6),
     );
     let output = Output {
         order_hash: plan.hash.to_string(),

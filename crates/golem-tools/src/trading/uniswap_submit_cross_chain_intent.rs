@@ -453,10 +453,14 @@ fn output(plan: IntentPlan, committed: &CommitOutcome) -> Result<ToolReply<Outpu
     });
     let remark = intent_card.as_ref().map(|intent_card| field(intent_card, "remark")).unwrap_or_default();
     let words = match &committed.state {
-        CommitState::Placed => format!("Intent {} status: {status}", short_hash(plan.id)),
+        CommitState::Placed => format!("Bridge order {} was placed ({status})", short_hash(plan.id)),
         CommitState::Simulated => "Would be signed; nothing was signed".to_owned(),
-        CommitState::Unclear => format!("Intent {} may have been signed: do not send it again", short_hash(plan.id)),
-        CommitState::Done | CommitState::Reverted | CommitState::Stopped { .. } => "The intent was not sent".to_owned(),
+        CommitState::Unclear => {
+            format!("Bridge order {} may have been signed: do not send it again", short_hash(plan.id))
+        }
+        CommitState::Done | CommitState::Reverted | CommitState::Stopped { .. } => {
+            "The bridge order was not sent".to_owned()
+        }
     };
     let note = if remark.is_empty() { String::new() } else { format!(" Note: {remark}.") };
     let arrives = match &committed.state {

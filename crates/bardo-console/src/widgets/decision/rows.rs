@@ -265,8 +265,14 @@ fn nothing_else_row(action: &ActionRequest) -> Row {
     }
 }
 
+/// Tool of orders that wait for one price. Against the pools' present price they have no cost.
+const LIMIT_ORDER: &str = "uniswap_place_limit_order";
+
 /// Row of the expected and worst-case cost against the market; `None` if neither is known.
 fn cost_row(action: &ActionRequest) -> Option<Row> {
+    if action.tool.as_str() == LIMIT_ORDER {
+        return Some(Row::new("Filled at this price or a better one, or never", Role::Dialog));
+    }
     let mut costs = Row::default();
     if let Some((lost, bps)) = &action.costs.expected_loss {
         // The balances above have an auction's worst fill; what is expected is what the pools would pay at present.
@@ -614,7 +620,11 @@ pub fn question_brief(question: &Question) -> String {
         && let Some(to) = action.changes.iter().find(|change| change.expected.starts_with('+') && !change.gas)
     {
         // A swap by auction is not done when it is approved.
-        let kind = if action.intent.as_str() == "place_order" { "Auction " } else { "" };
+        let kind = match (action.tool.as_str(), action.intent.as_str()) {
+            (LIMIT_ORDER, _) => "Limit order ",
+            (_, "place_order") => "Auction ",
+            _ => "",
+        };
         return format!("{kind}{} {from} → {}", readable_figure(amount, SHORT), to.symbol);
     }
     // The amount comes first, so that a narrow list cuts the recipient.
