@@ -214,6 +214,7 @@ impl CallModel {
                 Row::new("Nothing is signed yet: it goes ahead unless you reject it.", Role::TextDim)
             }
             CardStatus::Waiting => Row::new("Nothing is signed yet: it waits for your answer.", Role::TextDim),
+            _ if self.on_paper => Row::new("Done on paper: nothing was signed.", Role::TextDim),
             _ => Row::new(working, Role::TextDim),
         }
     }

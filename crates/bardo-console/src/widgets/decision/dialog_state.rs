@@ -254,6 +254,8 @@ impl Decision {
     pub fn type_key(&mut self, key: Key, now: u64) {
         self.touched_at = now;
         self.again = false;
+        // What it asked for is being typed.
+        self.hint = None;
         let Some(form) = &mut self.form else { return };
         let count = form.fields.len().max(1);
         match key.code {
@@ -290,6 +292,10 @@ impl Decision {
             return DecisionOutcome::Stays;
         }
         let ready = self.acts_from().is_some_and(|from| now >= from);
+        if matches!(action, Action::Down | Action::HalfPageDown | Action::Bottom) {
+            // It may have asked to see the rest.
+            self.hint = None;
+        }
         match action {
             // Navigation acts at once.
             Action::Back => {
