@@ -54,6 +54,8 @@ pub struct CommitOutcome {
     pub simulated: SimulatedEffects,
     /// Dollar values that the action was counted at.
     pub values: ActionValues,
+    /// Dollars that count against the limits: of a fair exit its possible loss and gas, else the whole spending.
+    pub counted: Usd,
     /// Last verdict of every check.
     pub verdicts: Vec<Verdict>,
     /// Final state, as far as it is known.
@@ -652,10 +654,12 @@ pub(super) fn committed(
     state: CommitState,
 ) -> Result<CommitOutcome, PipelineRefusal> {
     let Assessment { inputs, verdicts, .. } = assessment;
+    let counted = inputs.counted();
     match (inputs.simulation, inputs.values) {
         (Some(simulated), Ok(values)) => Ok(CommitOutcome {
             payload: preview.payload.clone(),
             simulated,
+            counted: counted.unwrap_or(values.spent),
             values,
             verdicts,
             state,

@@ -156,11 +156,12 @@ impl PolicyKeeper {
         self.state.lock().broken.clone()
     }
 
-    /// Returns the looser policy that waits for a decision; `None` if there is none, or if it was rejected.
+    /// Returns the looser policy that waits for a decision; `None` if there is none, if it was rejected, or while the file
+    /// cannot be read: nobody is asked about a text that the file no longer has.
     pub fn pending(&self) -> Option<PendingPolicy> {
         let state = self.state.lock();
         let written = state.written.hash();
-        let waits = written != state.adopted.policy.hash() && state.refused != Some(written);
+        let waits = state.broken.is_none() && written != state.adopted.policy.hash() && state.refused != Some(written);
         waits.then(|| PendingPolicy {
             policy: state.written.clone(),
             changes: state.adopted.policy.changes(&state.written),
@@ -168,11 +169,11 @@ impl PolicyKeeper {
     }
 
     /// Puts the waiting policy with this hash into force, on the operator's approval. `None` if another policy, or
-    /// none, is waiting by now.
+    /// none, is waiting by now, or the file cannot be read.
     pub fn accept(&self, hash: B256) -> Option<ActivePolicy> {
         let mut state = self.state.lock();
         let written = state.written.clone();
-        if written.hash() != hash || hash == state.adopted.policy.hash() {
+        if state.broken.is_some() || written.hash() != hash || hash == state.adopted.policy.hash() {
             return None;
         }
         state.adopt(written);

@@ -292,6 +292,19 @@ fn a_tighter_file_holds_at_once_a_looser_one_waits_a_broken_one_changes_nothing(
     assert_eq!(keeper.pending(), None);
     assert!(keeper.accept(waiting.policy.hash()).is_none());
 
+    // While the file is broken, the looser policy that it had before can be neither seen nor accepted.
+    let looser = "preset = \"demo\"\nmax_gas_usd = \"none\"\nmax_trades_per_hour = 500\n";
+    write(&path, looser);
+    assert!(matches!(keeper.follow(), PolicyFileCheck::Waits(_)));
+    let hash = keeper.pending().unwrap().policy.hash();
+    write(&path, "preset = ");
+    assert!(matches!(keeper.follow(), PolicyFileCheck::Broken(_)));
+    assert_eq!((keeper.pending(), keeper.accept(hash)), (None, None));
+    write(&path, looser);
+    keeper.follow();
+    assert_eq!(keeper.pending().map(|pending| pending.policy.hash()), Some(hash));
+    assert!(keeper.refuse(hash));
+
     let held = keeper.current().policy.hash();
     for broken in ["preset = ", "", "preset = \"demo\"\nnonsense = 1\n"] {
         write(&path, broken);

@@ -118,7 +118,7 @@ pub(super) fn committed(committed: &CommitOutcome) -> Map<String, Value> {
     told.insert("transactions".to_owned(), transactions.collect());
     told.insert("checks".to_owned(), json!(verdicts(&committed.verdicts)));
     told.insert("left_wallet_usd".to_owned(), json!(committed.left_wallet().map(|usd| usd.to_string())));
-    told.insert("counted_usd".to_owned(), json!(committed.values.spent.to_string()));
+    told.insert("counted_usd".to_owned(), json!(committed.counted.to_string()));
     told.insert("moves".to_owned(), moves(committed).collect());
     told.insert("remarks".to_owned(), json!(committed.remarks));
     if let Some(truth) = &committed.truth {
