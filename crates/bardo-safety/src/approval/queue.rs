@@ -33,6 +33,7 @@ use bardo_base::fabric::{ApprovalRequested, AskReason, EventKind, Fabric};
 use bardo_base::id::{GolemId, PermitId};
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
 use bardo_store::StoreError;
 
 pub use pending::PendingApproval;

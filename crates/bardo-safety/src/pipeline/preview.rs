@@ -334,8 +334,10 @@ impl Pipeline {
             TokenId::Erc20(token) => Some(token),
             TokenId::Native => None,
         });
-        let promised = |amounts: &BTreeMap<Address, U256>, token| amounts.get(token).copied().unwrap_or_default();
-        let mut allowed = allowed.filter(|token| promised(&now, token) < promised(&preview.under_way.promised, token));
+        let promised =
+            |amounts: &BTreeMap<Address, U256>, token: Address| amounts.get(&token).copied().unwrap_or_default();
+        let mut allowed =
+            allowed.filter(|token| promised(&now, *token) < promised(&preview.under_way.promised, *token));
         match allowed.next() {
             None => Ok(()),
             Some(_) => {

@@ -299,7 +299,7 @@ fn a_tighter_file_holds_at_once_a_looser_one_waits_a_broken_one_changes_nothing(
     let hash = keeper.pending().unwrap().policy.hash();
     write(&path, "preset = ");
     assert!(matches!(keeper.follow(), PolicyFileCheck::Broken(_)));
-    assert_eq!((keeper.pending(), keeper.accept(hash)), (None, None));
+    assert!(keeper.pending().is_none() && keeper.accept(hash).is_none());
     write(&path, looser);
     keeper.follow();
     assert_eq!(keeper.pending().map(|pending| pending.policy.hash()), Some(hash));

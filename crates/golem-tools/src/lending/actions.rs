@@ -433,9 +433,13 @@ pub(super) fn output(
         Some(raw) => TokenAmount::new(raw, plan.token.decimals)?,
         None => plan.amount,
     };
-    let mut done = match sent.state {
+    let mut done = match &committed.state {
         CommitState::Done => plan.done(&amount),
-        _ => plan.sentence(&amount),
+        CommitState::Simulated
+        | CommitState::Placed
+        | CommitState::Reverted
+        | CommitState::Unclear
+        | CommitState::Stopped { .. } => plan.sentence(&amount),
     };
     let effects = committed.simulated.lending.as_ref();
     let health =
