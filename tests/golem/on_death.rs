@@ -255,6 +255,11 @@ async fn on_death_ask_keeps_the_holdings_after_a_rejection() {
     assert_eq!(watched.log.holds_uni(), Some(true));
     watched.leave(home.path()).await;
     assert_eq!(exit_count(home.path()), 0, "nothing is reserved after the rejection");
+    // Decisions about the session itself are on record like every other, with the reason.
+    let answered = "SELECT json_extract(body, '$.outcome') || ': ' || json_extract(body, '$.reason') FROM audit_entry \
+                    WHERE kind = 'approval:resolved' AND json_extract(body, '$.asked') LIKE '%sell what it held'";
+    let found = |database: &rusqlite::Connection| database.query_row(answered, [], |row| row.get::<_, String>(0)).ok();
+    assert_eq!(databases(home.path()).iter().find_map(found).as_deref(), Some("refused: I keep it"));
 }
 
 /// A loan of 300 dollars against half an ether; then prices fall by 22 %.

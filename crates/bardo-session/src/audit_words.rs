@@ -60,7 +60,9 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
         }
         AuditKind::ApprovalRequested => format!("you were asked{}: {}", why_asked(body), text("asked")),
         AuditKind::ApprovalResolved => {
-            format!("{}{}", answered(&text("outcome"), &text("amount")), value_of("reason"))
+            let answer = answered(&text("outcome"), &text("amount"));
+            let asked = body.get("asked").map(|_| format!(" \"{}\"", text("asked"))).unwrap_or_default();
+            format!("{answer}{asked}{}", value_of("reason"))
         }
         AuditKind::ApprovalSeconded => format!("second approval by {}: {}", text("by"), text("asked")),
         AuditKind::TxRebroadcast => format!("{} sent again: {}", short(&text("hash")), text("state")),
@@ -304,6 +306,10 @@ mod tests {
         assert_eq!(told("tx:outbid", outbid), "replaced 0x1111…1111 by 0x7b9b…5942, with a higher fee");
         let refused = json!({ "outcome": "refused", "reason": "wait for gas" });
         assert_eq!(told("approval:resolved", refused), "you rejected: wait for gas");
+        let flatten =
+            json!({ "outcome": "refused", "reason": "not today", "asked": "Cancel open orders and sell holdings" });
+        let words = "you rejected \"Cancel open orders and sell holdings\": not today";
+        assert_eq!(told("approval:resolved", flatten), words);
         let on_paper = json!({ "outcome": "approved", "paper": true });
         assert_eq!(told("approval:resolved", on_paper), "PAPER: you approved");
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use alloy::primitives::{Address, B256};
+use serde_json::json;
 
 use super::error::{CommandError, SteerError};
 use super::keys::STAY;
@@ -20,13 +21,14 @@ use crate::labels;
 use crate::questions::answering::{self, AnswerRefused};
 use crate::questions::shared::{RemoteAnswer, ShareError};
 use crate::reauthentication;
+use bardo_base::fabric::ApprovalOutcome;
 use bardo_base::format::counted;
 use bardo_base::id::{GolemId, PermitId};
 use bardo_base::model::StopLevel;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_safety::approval::ApprovalQueue;
-use bardo_safety::audit::AuditLog;
+use bardo_safety::audit::{AuditKind, AuditLog, AuditNote};
 use bardo_safety::custody::Reauthentication;
 use bardo_safety::ledger::{self, LedgerError};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
@@ -524,6 +526,7 @@ impl SessionState {
             AnswerKind::Once => Some(self.prove(wanted.clone(), password).await?),
             AnswerKind::Refuse | AnswerKind::RefuseAndStop | AnswerKind::Similar | AnswerKind::Smaller => None,
         };
+        self.record_own_answer(number, answer).await?;
         let own = self.control.own.take(number).ok_or(CommandError::QuestionOver)?;
         let proof = match (answer.kind(), proof) {
             (AnswerKind::Once, Some(proof)) => proof,
@@ -599,6 +602,23 @@ impl SessionState {
                 Ok("the failure breaker is closed".to_owned())
             }
         }
+    }
+
+    /// Records the operator's answer to a request of the session itself, before anything is done about it.
+    async fn record_own_answer(&self, number: u64, answer: &OperatorAnswer) -> Result<(), CommandError> {
+        let (outcome, reason) = match answer {
+            OperatorAnswer::Once => (ApprovalOutcome::Approved, None),
+            OperatorAnswer::Refuse { reason } | OperatorAnswer::RefuseAndStop { reason } => {
+                (ApprovalOutcome::Refused, Some(reason))
+            }
+            OperatorAnswer::Similar { .. } | OperatorAnswer::Smaller { .. } => return Ok(()),
+        };
+        let asked = self.control.own.title(number).ok_or(CommandError::QuestionOver)?;
+        let body = json!({ "outcome": outcome, "by": "operator", "reason": reason, "asked": asked });
+        let note =
+            AuditNote { kind: AuditKind::ApprovalResolved, call_id: None, golem_id: self.golem_id.clone(), body };
+        let audit_log = AuditLog::new(self.sources.ledger.store.clone(), self.sources.clock.clone());
+        audit_log.record(note).await.map_err(|error| CommandError::Share(ShareError::Audit(error)))
     }
 
     fn ask_to_lower(&self, to: Option<StopLevel>) -> Result<String, CommandError> {

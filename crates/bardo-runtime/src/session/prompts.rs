@@ -121,6 +121,12 @@ impl SessionPrompts {
         self.state().1.iter().find(|queued| queued.number == number).map(|queued| queued.own.clone())
     }
 
+    /// Title of an open request; `None` if it has ended.
+    pub(super) fn title(&self, number: u64) -> Option<SafeText> {
+        let state = self.state();
+        state.1.iter().find(|queued| queued.number == number).map(|queued| question(queued, MoneyKind::Play).title)
+    }
+
     /// Removes and returns an open request; `None` if it has ended.
     pub(super) fn take(&self, number: u64) -> Option<PromptSubject> {
         let mut state = self.state();
