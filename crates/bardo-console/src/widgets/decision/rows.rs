@@ -78,7 +78,8 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> 
             let what = "Approving sells every listed token but dollar stablecoins for USDC, on each chain, in parts, as far as \
                         your policy allows. Each sale is checked on its own.";
             rows.push(Row::new(what, Role::StateCare));
-            let stays = "The native token, dollar stablecoins and tokens that are not listed stay.";
+            let stays = "Debts in lending markets are repaid and supplies withdrawn before. The native token, dollar \
+                         stablecoins, liquidity positions and tokens that are not listed stay.";
             rows.push(Row::new(stays, Role::Dialog));
             rows.push(Row::new("Rejecting leaves everything in your wallet.", Role::Dialog));
         }
