@@ -24,6 +24,7 @@ use bardo::sandbox::Sandbox;
 use bardo_testkit::harness::{ASKED, TestHarness, sandbox};
 
 const HUNDRED: u64 = 100_000_000;
+const QUARTER: std::time::Duration = std::time::Duration::from_millis(250);
 
 /// Harness on a devnet of its own, which mines on request only, with a waiting allowance of 100 USDC.
 struct Stuck {
@@ -224,6 +225,41 @@ async fn an_action_that_is_cancelled_while_it_is_followed_ends_as_cancelled() {
     assert_eq!(refused, ErrorCode::ApprovalRefused);
     let ends = stuck.world.book.ends.lock().unwrap().clone();
     assert!(ends.contains(&ActionEnd::Withdrawn) && !ends.contains(&ActionEnd::NotSent), "{ends:?}");
+}
+
+/// A raise by itself would end the operator's decision about the same transaction, again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn while_a_cancellation_waits_for_its_decision_the_fee_is_not_raised() {
+    let devnet: &'static Sandbox = Box::leak(Box::new(sandbox(76)));
+    let rules = SenderRules::for_network(NetworkKind::Devnet, 1_000);
+    let world = Arc::new(TestHarness::in_step(devnet, 1, SenderRules { outbid_after: QUARTER, ..rules }).await);
+    devnet.chains()[0].devnet.set_mining(MiningMode::Manual).await.unwrap();
+    let preview = world.preview(world.approval(HUNDRED)).await.unwrap();
+    let waits = Arc::clone(&world);
+    let commit = tokio::spawn(async move { waits.pipeline.commit(preview.permit.permit_id, Consent::Always).await });
+    let newest = || world.stored().into_iter().rfind(|one| one.state == SendState::Sent).map(|one| one.hash());
+    let waiting = loop {
+        match newest() {
+            Some(hash) => break hash,
+            None => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
+        }
+    };
+    let cancels = world.preview(world.replacing(waiting, ProposalIntent::CancelTransaction)).await.unwrap();
+    let ticket = world.queue.ask(Arc::new(cancels));
+    let before = world.stored().len();
+    tokio::time::sleep(QUARTER * 8).await;
+    assert!(world.stored().len() <= before + 1, "at most a raise that had begun before the question");
+    let asked = world.stored().len();
+    drop(ticket);
+    for _ in 0..400 {
+        if world.stored().len() > asked {
+            break;
+        }
+        tokio::time::sleep(QUARTER / 10).await;
+    }
+    assert!(world.stored().len() > asked, "afterwards it is raised again");
+    devnet.chains()[0].devnet.mine().await.unwrap();
+    assert_eq!(commit.await.unwrap().unwrap().state, CommitState::Done);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -206,6 +206,15 @@ impl ApprovalQueue {
         waiting().enumerate().map(request).collect()
     }
 
+    /// Returns true if an open request is about replacing the account's transaction with this nonce.
+    pub(crate) fn asks_to_replace(&self, chain_id: u64, account: Address, nonce: u64) -> bool {
+        self.state().open.iter().any(|open| {
+            let proposal = open.preview.payload.proposal();
+            let replaces = proposal.replaces.as_ref().is_some_and(|replaced| replaced.nonce == nonce);
+            replaces && (proposal.chain_id, proposal.account) == (chain_id, account)
+        })
+    }
+
     /// Returns the preview of the open request that has this permit now or had it before a renewal.
     pub fn asked(&self, permit_id: PermitId) -> Option<Arc<Preview>> {
         let state = self.state();

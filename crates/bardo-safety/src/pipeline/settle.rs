@@ -193,6 +193,13 @@ impl Pipeline {
                     Ok(status) if status.settled || over => break with_tx_status(report, &status),
                     // Included, without enough confirmations yet.
                     Ok(status) if status.mined.is_some() => {}
+                    // The operator decides about this very transaction: a raise would take the decision away.
+                    Ok(_)
+                        if self.inner.queue.asks_to_replace(
+                            payload.proposal().chain_id,
+                            payload.signer(),
+                            report.nonce,
+                        ) => {}
                     Ok(_) if may_outbid => match self.outbid(prepared, assessment, leg, (sender, hash)).await {
                         Ok((newer, remark)) => {
                             remarks.push(remark);
