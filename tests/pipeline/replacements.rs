@@ -24,7 +24,7 @@ use bardo::sandbox::Sandbox;
 use bardo_testkit::harness::{ASKED, TestHarness, sandbox};
 
 const HUNDRED: u64 = 100_000_000;
-const QUARTER: std::time::Duration = std::time::Duration::from_millis(250);
+const RAISED_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Harness on a devnet of its own, which mines on request only, with a waiting allowance of 100 USDC.
 struct Stuck {
@@ -232,22 +232,24 @@ async fn an_action_that_is_cancelled_while_it_is_followed_ends_as_cancelled() {
 async fn while_a_cancellation_waits_for_its_decision_the_fee_is_not_raised() {
     let devnet: &'static Sandbox = Box::leak(Box::new(sandbox(76)));
     let rules = SenderRules::for_network(NetworkKind::Devnet, 1_000);
-    let world = Arc::new(TestHarness::in_step(devnet, 1, SenderRules { outbid_after: QUARTER, ..rules }).await);
+    let world = Arc::new(TestHarness::in_step(devnet, 1, SenderRules { outbid_after: RAISED_AFTER, ..rules }).await);
     devnet.chains()[0].devnet.set_mining(MiningMode::Manual).await.unwrap();
     let preview = world.preview(world.approval(HUNDRED)).await.unwrap();
     let waits = Arc::clone(&world);
     let commit = tokio::spawn(async move { waits.pipeline.commit(preview.permit.permit_id, Consent::Always).await });
     let newest = || world.stored().into_iter().rfind(|one| one.state == SendState::Sent).map(|one| one.hash());
-    let waiting = loop {
-        match newest() {
-            Some(hash) => break hash,
-            None => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
+    // A raise in between makes the preview of the earlier transaction fail.
+    let cancels = loop {
+        if let Some(waiting) = newest()
+            && let Ok(preview) = world.preview(world.replacing(waiting, ProposalIntent::CancelTransaction)).await
+        {
+            break preview;
         }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     };
-    let cancels = world.preview(world.replacing(waiting, ProposalIntent::CancelTransaction)).await.unwrap();
     let ticket = world.queue.ask(Arc::new(cancels));
     let before = world.stored().len();
-    tokio::time::sleep(QUARTER * 8).await;
+    tokio::time::sleep(RAISED_AFTER * 3).await;
     assert!(world.stored().len() <= before + 1, "at most a raise that had begun before the question");
     let asked = world.stored().len();
     drop(ticket);
@@ -255,7 +257,7 @@ async fn while_a_cancellation_waits_for_its_decision_the_fee_is_not_raised() {
         if world.stored().len() > asked {
             break;
         }
-        tokio::time::sleep(QUARTER / 10).await;
+        tokio::time::sleep(RAISED_AFTER / 20).await;
     }
     assert!(world.stored().len() > asked, "afterwards it is raised again");
     devnet.chains()[0].devnet.mine().await.unwrap();
