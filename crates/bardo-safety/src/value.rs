@@ -35,6 +35,9 @@ pub struct ActionValues {
     pub outflows: Vec<ValuedAmount>,
     /// Least declared inflows to the account itself, at the lowest price; none for a wrapping.
     pub inflows: Vec<ValuedAmount>,
+    /// Values of the declared flows of an action that moves no value, such as a wrapping or a repayment, to be shown. They
+    /// count nowhere, and are left out without a price.
+    pub shown: Vec<ValuedAmount>,
     /// Amounts that the remaining allowances let others take, at the highest price. Amounts of signed orders are left
     /// out: each was counted with its order.
     pub takeable: Vec<ValuedAmount>,
@@ -341,6 +344,10 @@ pub fn values(
             (valued, UnpricedRule::Doubt | UnpricedRule::Nothing) => keep(valued),
         })
         .collect();
+    let paid = proposal.outflows.iter().map(|flow| pricing.outgoing(flow.token.id, flow.amount));
+    let got = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account);
+    let got = got.map(|inflow| pricing.incoming(inflow.token.id, inflow.at_least));
+    let shown = paid.chain(got).filter(|_| !moves_value).filter_map(Result::ok).collect();
     let takeable: Vec<ValuedAmount> = proposal
         .allowances
         .iter()
@@ -379,6 +386,7 @@ pub fn values(
     Ok(ActionValues {
         outflows,
         inflows,
+        shown,
         takeable,
         promised: promised.filter(|(_, raw)| !raw.is_zero()).collect(),
         gas,

@@ -448,7 +448,7 @@ fn changes(preview: &Preview, network: Option<&Network>) -> Vec<TokenChange> {
 /// Dollar value of a part of a valued amount, at the price of its valuation.
 fn dollars(preview: &Preview, token: TokenId, raw: U256, comes: bool) -> Option<Usd> {
     let valued = if comes { &preview.values.inflows } else { &preview.values.outflows };
-    let valued = valued.iter().find(|valued| valued.token.id == token)?;
+    let valued = valued.iter().chain(&preview.values.shown).find(|valued| valued.token.id == token)?;
     share(valued.usd, raw, valued.amount)
 }
 
