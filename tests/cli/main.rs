@@ -38,6 +38,7 @@ mod kept;
 #[cfg(unix)]
 mod keys;
 #[cfg(unix)]
+mod lending;
 mod month;
 #[cfg(unix)]
 mod paper;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::fixture::Fixture;
 use crate::keys::with_secrets;
 use crate::{bardo, run};
+use bardo_testkit::python::python;
 
 /// First account of the development mnemonic, which has tokens on the devnet.
 const OWNER: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
@@ -434,4 +435,41 @@ fn lifting_a_stop_asks_for_no_password_of_a_session_key_that_signs_nothing_of_va
     let answers = [("Type `resume`", "resume\n"), ("password of the key main", &*format!("{PASSWORD}\r"))];
     let (shown, code) = fixture.conversation(&["resume"], &answers);
     assert!(code == 0 && shown.contains("no stop is in force") && !shown.contains("session-"), "{shown}");
+}
+
+/// Brain that revokes every session key that it can, in a preview, and ends.
+const REVOKING: &str = r#"import json, sys
+def hear(wanted):
+    while True:
+        line = sys.stdin.readline()
+        if not line: sys.exit(1)
+        line = json.loads(line)
+        if line["type"] == wanted: return line
+hear("tick")
+call = {"type": "call", "id": "1", "tool": "preview_action", "params": {"kind": "revoke-session-key", "params": {}}}
+print(json.dumps(call), flush=True)
+print(hear("result")["response"]["status"], file=sys.stderr, flush=True)
+"#;
+
+#[test]
+fn an_agent_revokes_no_session_key_of_another_ledger() {
+    if !python() {
+        return;
+    }
+    let fixture = Fixture::new();
+    fixture.drafted("--calls 5");
+    // A session on another network in the same data folder, of which a program decides.
+    let programs = tempfile::tempdir().unwrap();
+    let brain = programs.path().join("brain.py");
+    fs::write(&brain, REVOKING).unwrap();
+    let brain = format!("process:python3 {}", brain.display());
+    let mut session = bardo(fixture.home.path());
+    session.env("PATH", std::env::var_os("PATH").unwrap());
+    let (out, err, _) = run(session.args(["golem", "run", "--headless", "--ticks", "3", "--brain", &brain]));
+    assert!(out.contains("session_revoke_key") && out.contains(r#""revoked_count":0"#), "{out}{err}");
+    assert_eq!(fixture.listed()[0]["state"], "drafted", "{out}");
+    // The operator's own call revokes it.
+    let (answer, code) = fixture.call("session_revoke_key", &json!({}), &[]);
+    assert_eq!((&answer["data"]["revoked_count"], code), (&json!(1), 0), "{answer}");
+    assert_eq!(fixture.listed()[0]["state"], "revoked");
 }

@@ -47,6 +47,34 @@ at = 90
 do = { phase = { is = "Terminal" } }
 "#;
 
+/// Life in which the lending pool and the position manager of V3, at the addresses of the devnet's genesis, get an allowance
+/// of five DAI each; then prices fall by 22 %.
+const ALLOWING_LIFE: &str = r#"
+name = "allowing-life"
+about = "It allows, it dies."
+operator = "approve"
+
+[[beat]]
+at = 2
+do = "act"
+params = { kind = "approve", params = { token = "DAI", spender = "0x99fde334931ce6e0878103cc05a9342d3e852711", amount = "5", chain = "ethereum" } }
+expect = ["success"]
+
+[[beat]]
+at = 10
+do = "act"
+params = { kind = "approve", params = { token = "DAI", spender = "0x597f1e0752ca9a29449468e1422c13ffa0a0de41", amount = "5", chain = "ethereum" } }
+expect = ["success"]
+
+[[cue]]
+at = 30
+do = { market = { bps = -2200, blocks = 8 } }
+
+[[cue]]
+at = 90
+do = { phase = { is = "Terminal" } }
+"#;
+
 /// Messages that a session has sent so far.
 #[derive(Default)]
 pub struct SessionLog {
@@ -205,6 +233,16 @@ async fn dead_golem(home: &Path, on_death: &str) -> WatchedSession {
     assert!(words.contains("1 allowances were revoked, none remain"), "{words}");
     watched.until("no allowance is left", |log| log.allowance_count() == Some(0)).await;
     watched
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn allowances_of_every_contract_that_takes_tokens_end_with_the_golem() {
+    let home = tempfile::tempdir().unwrap();
+    let mut watched = WatchedSession::open(home.path(), "keep", ALLOWING_LIFE);
+    watched.until("its keys are revoked", |log| log.has_thought("My keys are revoked")).await;
+    let words = watched.log.thought_with("My keys are revoked").unwrap();
+    assert!(words.contains("2 allowances were revoked, none remain"), "{words}");
+    watched.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

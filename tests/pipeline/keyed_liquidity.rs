@@ -286,6 +286,7 @@ async fn what_a_hook_locks_counts_as_nothing() {
     fixture.world.send(pools, PoolManager::initializeCall { key, sqrtPriceX96: U160::from(1) << 96 }).await;
     let begun = fixture.portfolio().await;
     let equity = fixture.equity().await;
+    assert!(fixture.is_feed_grade().await);
     let locked = fixture.open_by_hand(key, 10_u128.pow(11)).await;
     let open = fixture.open_by_hand(fixture.key(Address::ZERO), 10_u128.pow(11)).await;
     let at = |id: U256| json!({"position_id": format!("v4:{id}"), "chain": "ethereum"});
@@ -303,10 +304,19 @@ async fn what_a_hook_locks_counts_as_nothing() {
     // What went into the locked one is lost to the account.
     assert!((begun[1] - total - worth).abs() < 30.0, "{begun:?} {total} {worth}");
     assert!((equity - fixture.equity().await - worth).abs() < 30.0);
+    assert!(!fixture.is_feed_grade().await, "a position that is missing is no loss that ends a life");
 
     let closing = fixture.call("close_position", at(locked)).await;
     assert_eq!(closing.status, CallStatus::Blocked, "{closing:#?}");
     assert_eq!(code(&closing), Some(ErrorCode::SafetySimulationFailed));
+    // What the hands above allowed inside Permit2 is found and revoked without naming the position manager.
+    assert_eq!(fixture.standing().await[2..], [U256::from(U160::MAX); 2]);
+    for token in fixture.tokens {
+        let params = json!({"token": token.to_string(), "chain": "ethereum"});
+        let revoked = fixture.call("token_revoke", params).await;
+        assert_eq!(revoked.status, CallStatus::Success, "{revoked:#?}");
+    }
+    assert_eq!(fixture.standing().await, [U256::ZERO; 4]);
     let mut more = at(locked);
     more["amount0"] = json!("10");
     assert_eq!(code(&fixture.call("increase_liquidity", more).await), Some(ErrorCode::ValidationFailed));

@@ -262,6 +262,48 @@ async fn a_supply_that_is_no_collateral_counts() {
     assert_eq!(fixture.position(asset).await, [U256::ZERO; 2]);
 }
 
+/// Anybody can supply a token for the account. Where its price is not confirmed, it neither secures a debt nor keeps the
+/// account from its own supplies.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_strangers_supply_without_a_confirmed_price_blocks_nothing() {
+    let own: &'static Sandbox = Box::leak(Box::new(sandbox(33)));
+    let rules = || SenderRules::for_network(NetworkKind::Devnet, 1_000);
+    let fixture = Fixture::over(TestHarness::over(own, 6, rules()).await, "").await;
+    let stranger = TestHarness::over(own, 7, rules()).await;
+    fixture.done("lending_supply", "USDC", "1000").await;
+    fixture.done("lending_borrow", "DAI", "100").await;
+    let network = fixture.world.client.network();
+    let asset = network.book.tokens().iter().find(|token| token.symbol == "WBTC").unwrap().address;
+    let oracle = network.book.others().find(|(name, _)| *name == "aaveOracle").unwrap().1;
+    // The market has the price of LINK for WBTC, about $17, which no other source confirms.
+    let slot = alloy::primitives::keccak256((asset, U256::ZERO).abi_encode());
+    let _done: Value = alloy::providers::Provider::raw_request(
+        fixture.world.client.provider(),
+        "anvil_setStorageAt".into(),
+        (oracle, U256::from_be_bytes(slot.0), network.book.feed("LINK / USD").unwrap().address.into_word()),
+    )
+    .await
+    .unwrap();
+    stranger.send(asset, OpenMint::mintCall { to: stranger.account(), value: U256::from(200_000_000_u64) }).await;
+    stranger.send(asset, Erc20::approveCall { spender: fixture.pool(), value: U256::MAX }).await;
+    let gift = async |amount: u64| {
+        let (on_behalf_of, amount) = (fixture.world.account(), U256::from(amount));
+        let call = AavePool::supplyCall { asset, amount, onBehalfOf: on_behalf_of, referralCode: 0 };
+        stranger.send(fixture.pool(), call).await;
+    };
+    gift(1).await;
+    assert!(!fixture.position(asset).await[0].is_zero(), "the account has it");
+    fixture.done("lending_withdraw", "USDC", "50").await;
+    fixture.done("lending_borrow", "DAI", "50").await;
+    // Two WBTC would be worth $34 in the market and secure $26 more; they secure nothing. Of 950 USDC at 78 % the policy's
+    // 1.5 leaves a debt of at most $494.
+    gift(200_000_000 - 1).await;
+    let (refusal, why) = fixture.refused("lending_borrow", "DAI", "350").await;
+    assert_eq!(refusal, Some(ErrorCode::SafetyHealthFactor), "{why}");
+    assert!(why.contains("lending_prices"), "{why}");
+    fixture.done("lending_borrow", "DAI", "200").await;
+}
+
 /// The market's oracle is not believed alone: with ether at another price there, nothing can be borrowed against it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_market_with_wrong_prices_lends_nothing_more() {

@@ -302,6 +302,13 @@ impl Fixture {
         ["positions_usd", "total_usd"].map(|field| data[field].as_str().unwrap().parse().unwrap())
     }
 
+    /// True if a fall of the equity counts for a Golem's death.
+    pub(super) async fn is_feed_grade(&self) -> bool {
+        let terms = LifeTerms { born_at: 0, high_water: None, lifespan_seconds: None };
+        let mut meter = VitalsMeter::new(Arc::new(seen(&self.world)), terms).unwrap();
+        meter.read(SystemClock.now_millis()).await.0.feed_grade
+    }
+
     /// Equity by the vitals, in dollars.
     pub(super) async fn equity(&self) -> f64 {
         let terms = LifeTerms { born_at: 0, high_water: None, lifespan_seconds: None };

@@ -254,8 +254,12 @@ async fn a_watching_console_may_stop_signing_and_nothing_else() {
     };
     let say = SessionCommand::Say { words: SafeText::clean("buy", 20) };
     let lower = SessionCommand::AskToLower { level: None };
+    // Levels that do more than stop: they sell holdings, or end session keys for good.
+    let [sell, revoke] = [StopLevel::Flatten, StopLevel::Revoke]
+        .map(|level| SessionCommand::Raise { level, reason: SafeText::clean("seen", 20) });
+    let others = [SessionCommand::ReleaseHold, SessionCommand::EnterPaper, SessionCommand::Step];
     // Not even a hold is released by it: an operator may have set it.
-    for command in [answer, say, lower, SessionCommand::ReleaseHold, SessionCommand::EnterPaper, SessionCommand::Step] {
+    for command in [answer, say, lower, sell, revoke].into_iter().chain(others) {
         send(&watching, command).await;
         let SessionNews::CommandResult { done, words } = heard(&mut watching).await else { panic!() };
         assert!(!done && words.as_str().contains("read-only"), "{words}");

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 use zeroize::{Zeroize as _, Zeroizing};
 
+use bardo_base::model::StopLevel;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_session::handle::{AddressedCommand, SessionCommand};
@@ -39,7 +40,12 @@ impl Rights {
     /// True if a console with these rights may send `command`.
     pub fn allow(self, command: &SessionCommand) -> bool {
         match command {
-            SessionCommand::Look { .. } | SessionCommand::Hold | SessionCommand::Raise { .. } => true,
+            SessionCommand::Look { .. } | SessionCommand::Hold => true,
+            SessionCommand::Raise { level, .. } => match level {
+                StopLevel::Pause | StopLevel::ExitOnly | StopLevel::Halt => true,
+                // They do more than stop: one offers to sell everything, the other ends session keys for good.
+                StopLevel::Flatten | StopLevel::Revoke => self == Self::Operate,
+            },
             // The signature decides, not the connection that it comes through.
             SessionCommand::ApproveSecond { .. } => true,
             SessionCommand::Call { .. }

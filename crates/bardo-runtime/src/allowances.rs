@@ -1,6 +1,6 @@
 //! Allowances of an account as the chain reports them: the list that the screen and `bardo reconcile` show.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::{Address, U256};
 
@@ -17,16 +17,11 @@ use golem_chain::multicall::CallBatch;
 use golem_chain::network::{BookToken, KnownContract, Network};
 use golem_tools::engine::ConnectedChain;
 
-/// Contracts of the address book that take tokens from a wallet.
-const SPENDERS: [KnownContract; 7] = [
-    KnownContract::Permit2,
-    KnownContract::UniversalRouter,
-    KnownContract::UniversalRouterV210,
-    KnownContract::UniversalRouterV211,
-    KnownContract::UniversalRouterV212,
-    KnownContract::UniversalRouterV220,
-    KnownContract::OriginSettler,
-];
+/// Contracts of the address book that may get an allowance: what no other list names is not found after a crash either.
+fn spenders(network: &Network) -> BTreeSet<Address> {
+    let takes = network.book.contracts().filter(|(contract, _)| contract.spender_role().is_ok());
+    takes.map(|(_, address)| address).collect()
+}
 
 /// Reads the allowances on the listed tokens of `owner`, on the tokens themselves and inside Permit2, and lists tokens
 /// that could not be read. Adds the amount that signed orders may still take, if the ledger can be read. A listed token
@@ -42,7 +37,7 @@ pub async fn read_allowances(
     let network = chain.network();
     let mut calls = CallBatch::default();
     let mut asked = Vec::new();
-    let spenders: Vec<Address> = SPENDERS.into_iter().filter_map(|one| network.book.contract(one)).collect();
+    let spenders = spenders(network);
     for token in network.book.tokens() {
         for spender in &spenders {
             let in_token = calls.push(token.address, &Erc20::allowanceCall { owner, spender: *spender });

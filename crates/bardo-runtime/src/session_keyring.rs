@@ -27,6 +27,8 @@ pub struct FolderKeyring {
     clock: Arc<dyn Clock>,
     /// Ledger for new session keys, and the operator's prompt for their passwords; `None` where no key can be created.
     creating: Option<(Ledger, NewKeyPassword)>,
+    /// Name of the ledger whose keys agents may revoke; `None` where they may revoke none.
+    agents_ledger: Option<String>,
 }
 
 impl fmt::Debug for FolderKeyring {
@@ -38,7 +40,15 @@ impl fmt::Debug for FolderKeyring {
 impl FolderKeyring {
     /// Returns the session keys of a folder, without a way to create one.
     pub fn new(folder: DataFolder, clock: Arc<dyn Clock>) -> Self {
-        Self { folder, clock, creating: None }
+        Self { folder, clock, creating: None, agents_ledger: None }
+    }
+
+    /// Lets agents revoke the keys of `ledger`, that of their session. Those of other ledgers sign for other sessions and
+    /// networks, which would lose their exits with them.
+    #[must_use]
+    pub fn with_agents_in(mut self, ledger: &Ledger) -> Self {
+        self.agents_ledger = Some(session_keys::ledger_name(ledger.store.path()));
+        self
     }
 
     /// Creates session keys in `ledger`, with passwords that the operator gives to `ask`.
@@ -66,9 +76,18 @@ impl SessionKeyring for FolderKeyring {
         reason: &'k SafeText,
     ) -> BoxFuture<'k, Result<KeyRevocations, ToolError>> {
         let ids = (!ids.is_empty()).then_some(ids);
-        let cause = if *by == GolemId::operator() { RevokedBy::Operator } else { RevokedBy::Agent };
         Box::pin(async move {
-            let report = session_keys::revoke(&self.folder, ids, (cause, reason), by, &*self.clock).await?;
+            let (folder, clock) = (&self.folder, &*self.clock);
+            let report = match (by.is_operator(), &self.agents_ledger) {
+                (true, _) => session_keys::revoke(folder, ids, (RevokedBy::Operator, reason), by, clock).await?,
+                (false, Some(own)) => {
+                    session_keys::revoke_within(folder, own, ids, (RevokedBy::Agent, reason), by, clock).await?
+                }
+                (false, None) => {
+                    let what = "an agent revokes session keys of its session's ledger, and no session is open";
+                    return Err(ToolError::new(ErrorCode::StoreUnavailable, what));
+                }
+            };
             Ok(KeyRevocations { revoked: report.revoked, failures: report.failures })
         })
     }

@@ -234,13 +234,40 @@ pub async fn accept(
 pub async fn revoke(
     folder: &DataFolder,
     ids: Option<&[String]>,
+    by: (RevokedBy, &SafeText),
+    golem_id: &GolemId,
+    clock: &dyn Clock,
+) -> Result<RevocationReport, ToolError> {
+    revoke_among(folder, folder.ledgers()?, ids, by, golem_id, clock).await
+}
+
+/// Revokes session keys as [`revoke`] does, in the ledger of this name alone.
+///
+/// # Errors
+/// As for [`revoke`].
+pub(super) async fn revoke_within(
+    folder: &DataFolder,
+    ledger: &str,
+    ids: Option<&[String]>,
+    by: (RevokedBy, &SafeText),
+    golem_id: &GolemId,
+    clock: &dyn Clock,
+) -> Result<RevocationReport, ToolError> {
+    let own = folder.ledgers()?.into_iter().filter(|database| ledger_name(database) == ledger);
+    revoke_among(folder, own.collect(), ids, by, golem_id, clock).await
+}
+
+async fn revoke_among(
+    folder: &DataFolder,
+    ledgers: Vec<PathBuf>,
+    ids: Option<&[String]>,
     (by, reason): (RevokedBy, &SafeText),
     golem_id: &GolemId,
     clock: &dyn Clock,
 ) -> Result<RevocationReport, ToolError> {
     let mut report = RevocationReport::default();
     let mut here: Vec<(PathBuf, Option<Vec<String>>)> = Vec::new();
-    for database in folder.ledgers()? {
+    for database in ledgers {
         match concerned(&database, ids) {
             Ok(Some(known)) => here.push((database, known)),
             Ok(None) => {}
@@ -560,7 +587,7 @@ fn opened(database: &Path) -> Result<Option<Connection>, ToolError> {
     read().map_err(unread)
 }
 
-fn ledger_name(database: &Path) -> String {
+pub(super) fn ledger_name(database: &Path) -> String {
     let folder = database.parent().and_then(Path::file_name);
     folder.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

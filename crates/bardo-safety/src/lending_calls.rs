@@ -8,13 +8,14 @@
 use std::collections::BTreeMap;
 
 use alloy::primitives::{Address, Log, U256, U512};
+use alloy::providers::bindings::IMulticall3;
 use alloy::sol_types::{SolCall as _, SolEvent as _};
 
 use crate::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
 use crate::signing_payload::SigningPayload;
 use crate::simulate::{DeclarationFault, JudgeContext, figure};
 use crate::value::PriceSpreads;
-use bardo_abi::aave::AavePool;
+use bardo_abi::aave::{AaveBalance, AaveOracle, AavePool};
 use bardo_abi::erc20::Erc20;
 use bardo_base::fabric::LiquidationMove;
 use bardo_base::model::{ActionClass, RuleName};
@@ -25,7 +26,7 @@ use golem_chain::network::{AddressBook, BookToken, KnownContract};
 use golem_chain::token::TokenId;
 use golem_protocols::aave::call::{LendingCall, LendingCallError};
 use golem_protocols::aave::market::{BASE_DECIMALS, MarketState};
-use golem_protocols::aave::math::RAY;
+use golem_protocols::aave::math::{RAY, percent_mul, wad_div};
 use golem_protocols::aave::position::{AccountSums, ReservePosition, price_moves};
 
 /// Largest distance of the market's price of a token from every price source of Bardo, in basis points. Feeds follow the
@@ -62,6 +63,8 @@ pub enum LendingRuleError {
 pub struct LendingContext {
     /// Pool in the address book.
     pub pool: Address,
+    /// Multicall3 in the address book.
+    pub multicall: Option<Address>,
     /// The market on the pinned block; `None` if it was not read.
     pub state: Option<MarketState>,
     /// Symbols of the address book's tokens.
@@ -72,7 +75,8 @@ impl LendingContext {
     /// Market of an address book; `None` if the book has none.
     pub fn of(book: &AddressBook, state: Option<MarketState>) -> Option<Self> {
         let symbol = |token: &BookToken| (token.address, SafeText::clean(&token.symbol, 40));
-        Some(Self { pool: pool(book)?, state, symbols: book.tokens().iter().map(symbol).collect() })
+        let multicall = book.contract(KnownContract::Multicall3);
+        Some(Self { pool: pool(book)?, multicall, state, symbols: book.tokens().iter().map(symbol).collect() })
     }
 }
 
@@ -88,6 +92,9 @@ pub struct LendingEffects {
     /// Tokens of the account's supplies and debts whose price in the market differs from Bardo's sources, or is unknown to
     /// them.
     pub gaps: Vec<PriceGap>,
+    /// Health factor after, if supplies whose price is not confirmed secured nothing; `None` if the price of a debt is not
+    /// confirmed.
+    pub confirmed_health: Option<U256>,
     /// Changes of single prices that make the debt liquidable afterwards.
     pub falls: Vec<LiquidationMove>,
     /// Symbol of the asset, or its address if it is not listed.
@@ -266,6 +273,37 @@ pub fn probes(payload: &SigningPayload, from: usize, around: &JudgeContext) -> V
 /// Gas limit of a call that reads the account's sums: every reserve costs some 30,000.
 const PROBE_GAS: u64 = 8_000_000;
 
+/// Gas limit of a call that reads every reserve apart: each costs some 150,000.
+const AHEAD_GAS: u64 = 16_000_000;
+
+/// Call whose result does not matter, with everything that the sums of [`probes`] rest on, reserve by reserve; `None` for any
+/// other action. A simulation finds out by running which values to fetch, and reading the sums it learns of one reserve
+/// after the other, within a bounded number of rounds. Independent reads it finds at once. Anybody can supply tokens for
+/// the account, so that it may have many reserves.
+pub fn reads_ahead(payload: &SigningPayload, from: usize, around: &JudgeContext) -> Option<ForkCall> {
+    if probes(payload, from, around).is_empty() {
+        return None;
+    }
+    let lending = around.lending.as_ref()?;
+    let (state, multicall, user) = (lending.state.as_ref()?, lending.multicall?, payload.proposal().account);
+    let changed = plan_in(payload.proposal(), around).map(|call| call.asset());
+    let read =
+        |target: Address, data: Vec<u8>| IMulticall3::Call3 { target, allowFailure: true, callData: data.into() };
+    let used = state.positions.iter().filter(|one| !one.is_empty() || changed == Some(one.reserve.asset));
+    let calls = used.flat_map(|one| {
+        let asset = one.reserve.asset;
+        let balance = AaveBalance::balanceOfCall { user }.abi_encode();
+        [
+            read(lending.pool, AavePool::getReserveDataCall { asset }.abi_encode()),
+            read(state.oracle, AaveOracle::getAssetPriceCall { asset }.abi_encode()),
+            read(one.reserve.a_token, balance.clone()),
+            read(one.reserve.debt_token, balance),
+        ]
+    });
+    let data = IMulticall3::aggregate3Call { calls: calls.collect() }.abi_encode();
+    Some(ForkCall::new(Address::ZERO, multicall, data).with_gas_limit(AHEAD_GAS))
+}
+
 /// Returns the faults of a lending action's simulated changes against its calldata: the supply or the debt must move by the
 /// amount, and the other one not at all. `shows` is false if the main transaction is not part of the simulation, or did not
 /// run.
@@ -397,13 +435,17 @@ pub fn effects(
     });
     let falls = falls.collect();
     let counted = positions.iter().filter(|one| !one.is_empty() || one.reserve.asset == call.asset());
-    let gaps = counted.filter_map(|one| gap(one, spreads)).collect();
+    let doubtful: Vec<(&ReservePosition, PriceGap)> =
+        counted.filter_map(|one| Some((one, gap(one, spreads)?))).collect();
+    let confirmed_health = confirmed_health(&after, doubtful.iter().map(|(one, _)| *one));
+    let gaps = doubtful.into_iter().map(|(_, gap)| gap).collect();
     let own = |all: &[ReservePosition]| all.iter().find(|one| one.reserve.asset == call.asset()).copied();
     let (was, is) = (own(&state.positions)?, own(&positions)?);
     Some(LendingEffects {
         before: state.sums?,
         after,
         gaps,
+        confirmed_health,
         falls,
         symbol: symbol(call.asset()),
         decimals: is.reserve.config.decimals,
@@ -411,6 +453,32 @@ pub fn effects(
         debt: [was.debt, is.debt],
         call,
     })
+}
+
+/// Returns the health factor by the pool's own sums `after`, without the supplies among `doubtful`, whose price is not
+/// confirmed. Anybody can supply any token for an account, so that such a supply must neither secure a debt nor hold
+/// anything up. `None` if something is owed in one of them, or if a sum is out of range.
+///
+/// Of the weighted collateral the whole value of each supply is taken, whatever its threshold: that is the most that it can
+/// have added, in a category too.
+fn confirmed_health<'a>(after: &AccountSums, doubtful: impl Iterator<Item = &'a ReservePosition>) -> Option<U256> {
+    let mut weighted = percent_mul(after.collateral, after.threshold).ok()?;
+    let mut is_whole = true;
+    for one in doubtful {
+        if !one.debt.is_zero() {
+            return None;
+        }
+        if one.is_collateral && !one.supplied.is_zero() {
+            is_whole = false;
+            // The value is rounded down, and each rounding of the pool's sums may be off by one.
+            let most = one.value(one.supplied).ok()?.checked_add(U256::from(2))?;
+            weighted = weighted.saturating_sub(most);
+        }
+    }
+    if is_whole || after.debt.is_zero() {
+        return Some(after.health);
+    }
+    wad_div(weighted, after.debt).ok()
 }
 
 /// Returns the gap between the market's price of a reserve and Bardo's sources; `None` if they agree.

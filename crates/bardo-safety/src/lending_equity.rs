@@ -110,7 +110,8 @@ mod tests {
         let of = prices.iter().map(|(token, price)| (*token, Ok(PriceSpread::fed(price.parse().unwrap()))));
         let spreads = PriceSpreads { of: of.collect(), wrapped: None };
         let sums = AccountSums::of(&positions).ok();
-        let state = MarketState { account: Address::ZERO, positions, sums, category: 0, rewards: vec![] };
+        let (account, oracle) = (Address::ZERO, Address::ZERO);
+        let state = MarketState { account, positions, sums, category: 0, rewards: vec![], oracle };
         let held = Portfolio { equity: "100".parse().unwrap(), ..Portfolio::default() };
         with(held, &Ok(Some(state)), &spreads).ok().map(|portfolio| portfolio.equity.to_fixed(2, Rounding::Down))
     }

@@ -208,9 +208,13 @@ pub async fn run(
         signatures.extend(settlement.signatures);
     }
     calls.extend(lending_calls::probes(payload, from, around));
+    let judged = calls.len();
+    calls.extend(lending_calls::reads_ahead(payload, from, around));
     let shifts = around.shifts.clone();
     let options = SimulationOptions { watch: watch(payload), signatures, shifts, ..SimulationOptions::default() };
-    fork.simulate_with(&calls, &options).await
+    let mut simulation = fork.simulate_with(&calls, &options).await?;
+    simulation.outcomes.truncate(judged);
+    Ok(simulation)
 }
 
 /// Watches every declared token and spender, and every exposed or receiving address.

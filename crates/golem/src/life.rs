@@ -355,7 +355,7 @@ impl HealthMonitor {
                 self.voice.emit(EventKind::PhaseChanged(PhaseChanged { from: change.from, to: change.to, why }));
             }
             self.voice.emit(EventKind::Vitals(Box::new(self.gauge.to_event(&self.machine, &reading, &worth))));
-            let (markets, least) = (worth.lending.unwrap_or_default(), self.gauge.least_health());
+            let (markets, least) = (worth.lending, self.gauge.least_health());
             let is_low = rescue::is_low(&markets, least);
             // Also once when all are well again, so that the next fall is a new one.
             if (is_low || std::mem::replace(&mut self.was_low, is_low)) && self.machine.phase() != Phase::Terminal {

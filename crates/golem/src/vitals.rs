@@ -5,7 +5,7 @@
 //!
 //! Liquidity positions count at their exit value: the amounts at the price of both tokens' feeds, whatever the pool's
 //! price is ([`golem_protocols::uniswap::positions`], `exit_value`), and what they are owed. Those that a hook does not let
-//! out count as nothing.
+//! out, and those that cannot be read, count as nothing, and the loss that this looks like ends no life.
 //!
 //! Tokens on a bridge count while the settler that locked them still holds them and they are not delivered. Each
 //! chain's balances and settler states are read in one call, so that nothing is counted twice, whatever the order of
@@ -34,7 +34,8 @@ use golem_chain::price::PriceOrigin;
 use golem_chain::token::TokenId;
 use golem_protocols::intents::CrossChainIntent;
 use golem_protocols::uniswap::positions::{
-    AccountPositions, PositionAnswer, PositionContracts, PositionKeys, PositionState, PricedToken, UnreadablePositions,
+    AccountPositions, Exit, PositionAnswer, PositionContracts, PositionKeys, PositionState, PricedToken,
+    UnreadablePositions,
 };
 use golem_tools::engine::{ConnectedChain, ToolEnvironment};
 
@@ -64,8 +65,19 @@ pub struct AccountValue {
     pub equity: Option<Usd>,
     /// Native tokens on all chains, in wei; `None` if a chain did not answer.
     pub gas_wei: Option<U256>,
-    /// Supplies and debts in the lending market of each chain that has any; `None` if they could not be read.
-    pub lending: Option<Vec<ChainLending>>,
+    /// Supplies and debts in the lending market of each chain that has any and that could be read.
+    pub lending: Vec<ChainLending>,
+    /// True if `lending` lacks a chain that could not be read.
+    pub lending_unread: bool,
+    /// True if `equity` lacks liquidity positions that count as nothing because they could not be read, or because a hook
+    /// does not let them out.
+    pub lacks_positions: bool,
+}
+
+impl AccountValue {
+    /// Value of which nothing is known.
+    const UNKNOWN: Self =
+        Self { equity: None, gas_wei: None, lending: Vec::new(), lending_unread: true, lacks_positions: false };
 }
 
 /// Vitals meter of a Golem.
@@ -172,44 +184,53 @@ impl VitalsMeter {
 
     /// Measures the vitals at `now`, in milliseconds since the Unix epoch.
     pub async fn read(&mut self, now: u64) -> (PhaseReading, AccountValue) {
-        let worth = self.worth().await.unwrap_or(AccountValue { equity: None, gas_wei: None, lending: None });
+        let worth = self.worth().await;
         self.mark.note(now, worth.equity);
         self.count_failures();
         let reading = PhaseReading {
             drawdown_bps: worth.equity.zip(self.mark.high).and_then(|(equity, high)| drawdown(equity, high)),
-            // Prices come only from feeds.
-            feed_grade: worth.equity.is_some(),
+            // Prices come only from feeds. What is missing is no loss that a feed confirms: an endpoint without old events
+            // hides positions, and others can give the account more of them than are read.
+            feed_grade: worth.equity.is_some() && !worth.lacks_positions,
             runway: self.runway(now, worth.gas_wei),
             failures: self.failures,
             failures_limit: self.limits().0,
             age_seconds: now.saturating_sub(self.born_at) / 1_000,
             lifespan_seconds: self.lifespan_seconds,
-            health: lending::health(worth.lending.as_deref(), self.least_health()),
+            health: lending::health(&worth.lending, worth.lending_unread, self.least_health()),
         };
         (reading, worth)
     }
 
-    /// Values the holdings on all chains and bridges; `None` if a chain or the ledger cannot be read.
-    async fn worth(&self) -> Option<AccountValue> {
-        if !self.world.lost().is_empty() {
-            return None;
-        }
-        let bridges = bridges(&self.world, self.account)?;
+    /// Values the holdings on all chains and bridges. Without one of the chains, or the ledger, equity and gas are unknown,
+    /// and the debts of the others are not: they are repaid all the same.
+    async fn worth(&self) -> AccountValue {
+        let Some(bridges) = bridges(&self.world, self.account) else { return AccountValue::UNKNOWN };
         let asked = self.world.chains().iter().map(|chain| held(&self.world, chain, self.account, &bridges));
-        let chains = futures::future::try_join_all(asked).await.ok()?;
+        let asked = futures::future::join_all(asked).await;
+        let is_whole = self.world.lost().is_empty() && asked.iter().all(Result::is_ok);
+        let chains: Vec<ChainValue> = asked.into_iter().flatten().collect();
+        if !is_whole {
+            let lending = chains.into_iter().filter_map(|held| held.lending).collect();
+            return AccountValue { lending, ..AccountValue::UNKNOWN };
+        }
         let delivered: BTreeSet<B256> = chains.iter().flat_map(|held| held.delivered.iter().copied()).collect();
-        let mut worth = AccountValue { equity: Some(Usd::ZERO), gas_wei: Some(U256::ZERO), lending: Some(Vec::new()) };
+        let mut worth = AccountValue {
+            equity: Some(Usd::ZERO),
+            gas_wei: Some(U256::ZERO),
+            lending: Vec::new(),
+            lending_unread: false,
+            lacks_positions: chains.iter().any(|held| held.lacks_positions),
+        };
         for held in chains {
             let locked = held.locked.iter().filter(|(id, _)| !delivered.contains(id)).map(|(_, value)| *value);
             for value in std::iter::once(held.value).chain(locked) {
                 worth.equity = worth.equity.zip(value).and_then(|(sum, value)| sum.checked_add(value).ok());
             }
             worth.gas_wei = worth.gas_wei.map(|sum| sum.saturating_add(held.coin));
-            if let Some(all) = &mut worth.lending {
-                all.extend(held.lending);
-            }
+            worth.lending.extend(held.lending);
         }
-        Some(worth)
+        worth
     }
 
     /// Estimates how long the gas lasts at the rate of the last hour.
@@ -254,7 +275,9 @@ impl VitalsMeter {
             failures_limit: reading.failures_limit,
             age_seconds: reading.age_seconds,
             lifespan_seconds: reading.lifespan_seconds,
-            lending: worth.lending.as_deref().and_then(|all| self.lending_vitals(all, reading.health)),
+            lending: Some(&worth.lending)
+                .filter(|_| !worth.lending_unread)
+                .and_then(|all| self.lending_vitals(all, reading.health)),
         }
     }
 
@@ -302,6 +325,8 @@ struct ChainValue {
     delivered: Vec<B256>,
     /// Supplies and debts in its lending market; `None` without any.
     lending: Option<ChainLending>,
+    /// True if `value` lacks liquidity positions that count as nothing.
+    lacks_positions: bool,
 }
 
 /// Settler status of a deposit that is still locked.
@@ -376,6 +401,11 @@ async fn held(
     holdings.extend(lent.supplies.iter().map(|(token, decimals, amount)| (*token, *decimals, *amount, None)));
     holdings.retain(|(_, _, amount, _)| !amount.is_zero());
     let counted = counted_positions(chain, &positions);
+    let is_out = |state: &PositionState| match state.exit {
+        Exit::Open => true,
+        Exit::Untried | Exit::Locked => false,
+    };
+    let lacks_positions = positions.unread > 0 || counted.iter().any(|(state, _)| !is_out(state));
     let of_positions = counted.iter().flat_map(|(_, tokens)| tokens.map(|(token, _)| token));
     let tokens: BTreeSet<Address> = holdings.iter().map(|(token, ..)| *token).chain(of_positions).collect();
     let tokens: Vec<Address> = tokens.into_iter().collect();
@@ -397,7 +427,7 @@ async fn held(
     let lending = lent.valued(chain, &feeds).await;
     let owed = lending.as_ref().map_or(Some(Usd::ZERO), |lending| lending.owed);
     let value = value.zip(owed).map(|(value, owed)| value.checked_sub(owed).unwrap_or(Usd::ZERO));
-    Ok(ChainValue { value, coin, locked, delivered, lending })
+    Ok(ChainValue { value, coin, locked, delivered, lending, lacks_positions })
 }
 
 /// Sends a batch that `push` fills together with the questions for the account's liquidity positions, until all of them

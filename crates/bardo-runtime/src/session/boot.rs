@@ -13,6 +13,7 @@ use crate::data::{DataFolder, Ledger};
 use crate::questions::shared::SharedQueue;
 use crate::rehearsal::Rehearsal;
 use crate::rehearsed::RehearsalRecorder;
+use crate::session_keyring::FolderKeyring;
 use crate::{OpenEnvironment, SigningContext, account, open_telling};
 use bardo_base::clock::Clock;
 use bardo_base::config::{Config, ForkSettings};
@@ -59,6 +60,8 @@ pub(super) async fn boot(
     let ledger = folder.open_ledger(&opened).await?;
     let rules = crate::rules(config, &opened, &ledger).await?;
     opened.world = opened.world.under(Arc::clone(&rules));
+    let keyring = FolderKeyring::new(folder.clone(), clock.clone()).with_agents_in(&ledger);
+    opened.world.session_keys = Some(Arc::new(keyring));
     if options.time.is_some() {
         if opened.sandbox.is_none() {
             return Err(BootError::OwnTime);

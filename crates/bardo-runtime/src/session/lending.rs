@@ -30,14 +30,19 @@ fn amount(one: &ReservePosition, raw: U256, symbol: &str) -> String {
     whole.map_or_else(|_| format!("some {symbol}"), |whole| format!("{whole} {symbol}"))
 }
 
-/// Market of a chain with the account's position; `None` without supplies and debts.
+/// Market of a chain with the account's position; `None` without supplies and debts. Supplies of tokens that are not listed
+/// are left out, as in the account's value: anybody can make one for the account, which would keep every unwinding from
+/// being complete.
 async fn market(chain: &ConnectedChain, account: Address) -> Result<Option<MarketState>, MarketError> {
     let Ok(contracts) = MarketContracts::of(chain.network()) else { return Ok(None) };
     let (provider, block): (_, BlockId) = chain.client.newest().await?;
     if chain.receipts().is_used(&contracts, provider, account, block).await? != Some(true) {
         return Ok(None);
     }
-    contracts.state(provider, account, block).await.map(Some)
+    let mut state = contracts.state(provider, account, block).await?;
+    let is_listed = |token: Address| chain.network().book.token_at(token).is_some();
+    state.positions.retain(|one| !one.debt.is_zero() || is_listed(one.reserve.asset));
+    Ok(Some(state))
 }
 
 /// Names of amounts, such as `5 USDC and 3 DAI`; `None` for none.

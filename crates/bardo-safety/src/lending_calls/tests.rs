@@ -70,9 +70,9 @@ fn around() -> JudgeContext {
     let (supplied, debt) = (U256::from(5_000_000), U256::from(2_000_000));
     let position = ReservePosition { reserve, supplied, debt, is_collateral: true };
     let sums = AccountSums::of(&[position]).unwrap();
-    let state =
-        MarketState { account: ME, positions: vec![position], sums: Some(sums), category: 0, rewards: vec![REWARDS] };
-    let lending = Some(LendingContext { pool: POOL, state: Some(state), symbols: BTreeMap::new() });
+    let (positions, sums, rewards) = (vec![position], Some(sums), vec![REWARDS]);
+    let state = MarketState { account: ME, positions, sums, category: 0, rewards, oracle: OTHER };
+    let lending = Some(LendingContext { pool: POOL, multicall: None, state: Some(state), symbols: BTreeMap::new() });
     JudgeContext { lending, ..JudgeContext::default() }
 }
 
@@ -250,6 +250,31 @@ fn the_receipt_proves_the_action() {
     let paid = |to| AavePool::Withdraw { reserve, user: ME, to, amount };
     assert_eq!(missing(withdraw(), log(POOL, &paid(ME))), None);
     assert_eq!(missing(withdraw(), log(POOL, &paid(OTHER))), Some("Withdraw"));
+}
+
+/// By hand: $5 at a threshold of 80 % secure $2 of debt, a health factor of 2. A gift of one unit of six decimals at $1 is
+/// worth 100 in the market's eight decimals: (400,000,080 − 102) / 200,000,000 = 1.99999989 without it, and one of $1 leaves
+/// (480,000,000 − 100,000,002) / 200,000,000 = 1.89999999.
+#[test]
+fn a_supply_without_a_confirmed_price_secures_nothing_and_holds_nothing_up() {
+    let own = around().lending.unwrap().state.unwrap().positions.remove(0);
+    let confirmed = |gift: ReservePosition| {
+        let after = AccountSums::of(&[own, gift]).unwrap();
+        (after.health, confirmed_health(&after, [gift].iter()))
+    };
+    let gift = |units: u64| ReservePosition { supplied: U256::from(units), debt: U256::ZERO, ..own };
+    let health = |hundred_millionths: u64| U256::from(hundred_millionths) * U256::from(10_000_000_000_u64);
+    assert_eq!(confirmed(gift(1)).1, Some(health(199_999_989)));
+    assert_eq!(confirmed(gift(1_000_000)), (health(240_000_000), Some(health(189_999_999))));
+    // All of the security is in doubt.
+    let alone = AccountSums::of(&[own]).unwrap();
+    assert_eq!(confirmed_health(&alone, [].into_iter()), Some(health(200_000_000)));
+    let doubtful = ReservePosition { debt: U256::ZERO, ..own };
+    assert_eq!(confirmed_health(&alone, [doubtful].iter()), Some(U256::ZERO));
+    // One that secures nothing, and one in which something is owed.
+    let unused = ReservePosition { is_collateral: false, ..gift(1_000_000) };
+    assert_eq!(confirmed(unused).1, Some(health(200_000_000)));
+    assert_eq!(confirmed(ReservePosition { debt: U256::ONE, ..gift(1) }).1, None);
 }
 
 #[test]

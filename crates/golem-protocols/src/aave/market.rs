@@ -60,6 +60,8 @@ pub struct MarketState {
     pub category: u64,
     /// Contracts that reward supplies and debts, which note each change of a balance.
     pub rewards: Vec<Address>,
+    /// Oracle of the market.
+    pub oracle: Address,
 }
 
 /// Totals of a reserve, in raw units of its asset.
@@ -93,6 +95,15 @@ impl MarketContracts {
     /// [`MarketError`] also where the registry names another pool than the address book, or the market does not count in
     /// dollars with eight decimals.
     pub async fn reserves(&self, provider: &DynProvider, block: BlockId) -> Result<Vec<ReserveState>, MarketError> {
+        Ok(self.listed(provider, block).await?.0)
+    }
+
+    /// Reserves as [`Self::reserves`] returns them, and the oracle of their prices.
+    async fn listed(
+        &self,
+        provider: &DynProvider,
+        block: BlockId,
+    ) -> Result<(Vec<ReserveState>, Address), MarketError> {
         let mut calls = CallBatch::default();
         let listed = calls.push(self.pool, &AavePool::getReservesListCall {});
         let pool = calls.push(self.provider, &AaveAddressesProvider::getPoolCall {});
@@ -130,7 +141,7 @@ impl MarketContracts {
             let price = price.take(&answers).unwrap_or_default();
             Some(data.take(&answers).map(|data| ReserveState::of(asset, &data, price)).ok_or_else(silent))
         });
-        reserves.collect()
+        Ok((reserves.collect::<Result<_, _>>()?, oracle))
     }
 
     /// Returns the totals of reserves at `block`, in their order and in one round trip.
@@ -176,7 +187,7 @@ impl MarketContracts {
         account: Address,
         block: BlockId,
     ) -> Result<MarketState, MarketError> {
-        let reserves = self.reserves(provider, block).await?;
+        let (reserves, oracle) = self.listed(provider, block).await?;
         let mut calls = CallBatch::default();
         let bits = calls.push(self.pool, &AavePool::getUserConfigurationCall { user: account });
         let category = calls.push(self.pool, &AavePool::getUserEModeCall { user: account });
@@ -222,7 +233,7 @@ impl MarketContracts {
                 }
             }
         }
-        Ok(MarketState { account, positions, sums, category, rewards })
+        Ok(MarketState { account, positions, sums, category, rewards, oracle })
     }
 }
 

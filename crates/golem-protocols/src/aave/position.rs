@@ -26,7 +26,10 @@ impl ReservePosition {
     }
 
     /// Value of an amount of this reserve in the base currency, rounded down.
-    fn value(&self, amount: U256) -> Result<U256, OutOfRange> {
+    ///
+    /// # Errors
+    /// [`OutOfRange`]
+    pub fn value(&self, amount: U256) -> Result<U256, OutOfRange> {
         let unit = U256::from(10).checked_pow(U256::from(self.reserve.config.decimals)).ok_or(OutOfRange)?;
         amount.checked_mul(self.reserve.price).ok_or(OutOfRange)?.checked_div(unit).ok_or(OutOfRange)
     }

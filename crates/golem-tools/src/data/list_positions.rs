@@ -9,7 +9,7 @@ use crate::positions::{self, MOST_POSITIONS, PositionRow, inconsistent};
 use crate::shared::invalid;
 use alloy::eips::BlockId;
 use bardo_base::error::{ErrorCode, ToolError};
-use bardo_base::format::dollars;
+use bardo_base::format::{counted, dollars};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
@@ -159,6 +159,13 @@ impl ReadTool for ListPositions {
         let what = if rows.len() == 1 { "position" } else { "positions" };
         let mut explanation = format!("{} {what} on {}, worth {}", rows.len(), chain.network().name, dollars(total));
         explanation.push_str(if all_priced { "." } else { ", plus positions without a price." });
+        if unread > 0 {
+            let more = counted(unread, "more position", "more positions");
+            explanation.push_str(&format!(
+                " The account has {more} of V4, which could not be read: the endpoints do not tell of old events, or there \
+                 are too many."
+            ));
+        }
         let output = Output {
             account: account.to_string(),
             chain: chain.network().name.clone(),

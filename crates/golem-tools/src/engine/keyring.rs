@@ -21,12 +21,13 @@ pub trait SessionKeyring: Send + Sync + fmt::Debug {
     /// `STORE_UNAVAILABLE` if the ledgers cannot be listed.
     fn list(&self) -> Result<Vec<ListedSessionKey>, ToolError>;
 
-    /// Revokes the session keys with these stored ids for good, or all if there are none. The delegation of each stays on
-    /// chain until its owner disables it or it expires.
+    /// Revokes the session keys with these stored ids for good, or all if there are none: the operator those of every
+    /// ledger, an agent those of its session's. The delegation of each stays on chain until its owner disables it or it
+    /// expires.
     ///
     /// # Errors
     /// `WALLET_NOT_CONFIGURED` for an unknown id, before anything is revoked, and `STORE_UNAVAILABLE` if the ledgers cannot
-    /// be listed.
+    /// be listed, or for an agent without a session.
     fn revoke<'k>(
         &'k self,
         ids: &'k [String],

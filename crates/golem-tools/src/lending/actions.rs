@@ -38,9 +38,21 @@ pub(super) const STEPS: &[&str] = &[
 /// Checks of the tools.
 pub(super) use crate::shared::CHECKS;
 
-/// Gas limit of the pool's calls. The pool uses up to 350,000 for plain tokens; an account with many reserves, and tokens
-/// with more code, need more.
+/// Least gas limit of the pool's calls. The pool uses up to 350,000 for plain tokens; tokens with more code need more.
 const POOL_GAS: u64 = 900_000;
+
+/// Gas of such a call without the account's reserves, and for each reserve that the health factor rests on. A reserve of
+/// the devnet costs 43,000; elsewhere its price is behind more contracts.
+const CALL_GAS: u64 = 400_000;
+/// See [`CALL_GAS`].
+const RESERVE_GAS: u64 = 60_000;
+
+/// Gas limit of the pool's calls by the account: anybody can supply tokens for it, of which each costs gas.
+fn pool_gas(state: &MarketState) -> u64 {
+    let used = state.positions.iter().filter(|one| one.is_collateral || !one.debt.is_zero()).count();
+    let used = u64::try_from(used).unwrap_or(u64::MAX);
+    CALL_GAS.saturating_add(used.saturating_mul(RESERVE_GAS)).max(POOL_GAS)
+}
 
 /// Time for whose interest the allowance of a full repayment has room, in seconds. The pool takes no more than the debt.
 const REPAYMENT_ROOM: u64 = 86_400;
@@ -203,7 +215,7 @@ pub(super) async fn prepare(
         to: contracts.pool,
         value: U256::ZERO,
         data: call.calldata(account),
-        gas_limit: POOL_GAS,
+        gas_limit: pool_gas(&state),
         slots: Vec::new(),
     });
     if clean_up && !bounds.is_empty() {
@@ -469,4 +481,39 @@ pub(super) fn output(
         explorer_url: sent.explorer_url,
     };
     Ok(ToolReply::new(output, explanation))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use golem_protocols::aave::math::RAY;
+    use golem_protocols::aave::reserve::{ReserveConfig, ReserveState};
+
+    /// By hand: eight reserves need 400,000 + 8 · 60,000 = 880,000, which is below the least; thirty need 2,200,000.
+    #[test]
+    fn the_gas_limit_grows_with_the_reserves_that_count() {
+        let reserve = ReserveState {
+            asset: Address::ZERO,
+            id: 0,
+            config: ReserveConfig::decode(U256::ZERO),
+            a_token: Address::ZERO,
+            debt_token: Address::ZERO,
+            liquidity_index: RAY,
+            debt_index: RAY,
+            supply_rate: U256::ZERO,
+            debt_rate: U256::ZERO,
+            updated: 0,
+            price: U256::ONE,
+        };
+        let gas = |collateral: usize, debts: usize, idle: usize| {
+            let position = |is_collateral, debt| ReservePosition { reserve, supplied: U256::ONE, debt, is_collateral };
+            let mut positions = vec![position(true, U256::ZERO); collateral];
+            positions.extend(vec![position(false, U256::ONE); debts]);
+            positions.extend(vec![position(false, U256::ZERO); idle]);
+            let (account, oracle) = (Address::ZERO, Address::ZERO);
+            pool_gas(&MarketState { account, positions, sums: None, category: 0, rewards: vec![], oracle })
+        };
+        assert_eq!([gas(1, 0, 0), gas(7, 1, 0), gas(1, 1, 100)], [900_000; 3]);
+        assert_eq!([gas(9, 0, 0), gas(20, 10, 5)], [940_000, 2_200_000]);
+    }
 }

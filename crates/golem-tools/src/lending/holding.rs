@@ -173,7 +173,8 @@ mod tests {
             prices: [LISTED, OTHER].map(|token| (token, "2".parse().unwrap())).into(),
         };
         let sums = AccountSums::of(&positions).ok();
-        let state = MarketState { account: Address::ZERO, positions, sums, category: 0, rewards: vec![] };
+        let (account, oracle) = (Address::ZERO, Address::ZERO);
+        let state = MarketState { account, positions, sums, category: 0, rewards: vec![], oracle };
         held_in("ethereum".to_owned(), &state, &tokens).unwrap()
     }
 

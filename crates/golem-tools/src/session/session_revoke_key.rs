@@ -24,7 +24,7 @@ const LONGEST_REASON: usize = 200;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Ids of the session keys; empty for all of this machine.
+    /// Ids of the session keys; empty for all: of this machine for the operator, and of its session's ledger for an agent.
     #[serde(default)]
     key_ids: Vec<String>,
     /// Reason, for the audit log.
@@ -74,9 +74,9 @@ pub struct RevokeSessionKey;
 impl RecordTool for RevokeSessionKey {
     const META: ToolMeta = ToolMeta {
         name: "session_revoke_key",
-        description: "Revokes session keys of this machine at once and for good; without ids, all of them. Only takes \
-                      authority back, so it needs no approval and passes every stop. The delegation stays on chain until its \
-                      owner disables it; the result has the owner's call.",
+        description: "Revokes session keys of this machine at once and for good; without ids, all of them. An agent revokes \
+                      those of its session's ledger alone. Only takes authority back, so it needs no approval and passes \
+                      every stop. The delegation stays on chain until its owner disables it; the result has the owner's call.",
         category: Category::Wallet,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer1,

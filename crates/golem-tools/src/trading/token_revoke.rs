@@ -121,7 +121,11 @@ impl WriteTool for TokenRevoke {
         let asked = params.spender.as_deref().map(|text| address(text, "spender")).transpose()?;
         let (spender, through): (Address, Vec<Address>) = match asked {
             Some(spender) => (spender, vec![spender]),
-            None => (permit2, allowances::routers(chain).into_iter().map(|(router, _)| router).collect()),
+            None => {
+                let routers = allowances::routers(chain).into_iter().map(|(router, _)| router);
+                let positions = chain.network().book.contract(KnownContract::V4PositionManager);
+                (permit2, routers.chain(positions).collect())
+            }
         };
         let (standing, inside) = allowances::read(chain, contract, account, spender, &through).await?;
         let mut legs = Vec::new();

@@ -190,16 +190,24 @@ impl Rescuer {
         if state.sums.is_some_and(|sums| sums.health / U256::from(TEN_THOUSANDTH) >= U256::from(factors[1])) {
             return Ok(0);
         }
-        let free = self.free(chain, &state).await?;
+        let (free, bound) = self.free(chain, &state).await?;
         let Some(repayment) = repayment(&state, &free, factors[1]) else {
             if !attempts.said_empty {
                 attempts.said_empty = true;
-                let owed: Vec<String> =
-                    debts(&state).map(|one| chain.network().book.symbol_at(one.reserve.asset)).collect();
+                let symbols = |tokens: Vec<Address>| {
+                    let named = tokens.into_iter().map(|token| chain.network().book.symbol_at(token));
+                    named.collect::<Vec<_>>().join(", ")
+                };
+                let why = match bound.is_empty() {
+                    true => {
+                        let owed = debts(&state).map(|one| one.reserve.asset).collect();
+                        format!("I hold nothing of what I owe ({}) to repay with", symbols(owed))
+                    }
+                    false => format!("open orders bind what I hold of {}: cancel them to repay", symbols(bound)),
+                };
                 self.think(&format!(
-                    "My health factor on {name} is {found}, below the minimum of {least}, and I hold nothing of what I owe \
-                     ({}) to repay with. Below 1 anybody may liquidate the debt.",
-                    owed.join(", ")
+                    "My health factor on {name} is {found}, below the minimum of {least}, and {why}. Below 1 anybody may \
+                     liquidate the debt."
                 ));
             }
             return Ok(EMPTY_PAUSE);
@@ -229,8 +237,12 @@ impl Rescuer {
         })
     }
 
-    /// Balances of the wallet in what it owes, as far as no open order may take them.
-    async fn free(&self, chain: &ConnectedChain, state: &MarketState) -> Result<BTreeMap<Address, U256>, ToolError> {
+    /// Balances of the wallet in what it owes, as far as no open order may take them, and the tokens of which one may.
+    async fn free(
+        &self,
+        chain: &ConnectedChain,
+        state: &MarketState,
+    ) -> Result<(BTreeMap<Address, U256>, Vec<Address>), ToolError> {
         let mut calls = CallBatch::default();
         let asked: Vec<_> = debts(state)
             .map(|one| {
@@ -240,7 +252,7 @@ impl Rescuer {
             .collect();
         let answers = chain.ask(calls).await?;
         let book = &chain.network().book;
-        let mut free = BTreeMap::new();
+        let (mut free, mut bound) = (BTreeMap::new(), Vec::new());
         for (asset, call) in asked {
             let unread = || {
                 let what = format_args!("the token {} does not report the balance", book.symbol_at(asset));
@@ -249,8 +261,11 @@ impl Rescuer {
             let held = call.take(&answers).ok_or_else(unread)?;
             let promised = self.world.promised(chain.network().chain_id, state.account, asset)?;
             free.insert(asset, held.saturating_sub(promised));
+            if !held.min(promised).is_zero() {
+                bound.push(asset);
+            }
         }
-        Ok(free)
+        Ok((free, bound))
     }
 
     fn think(&self, text: &str) {
@@ -349,7 +364,8 @@ mod tests {
     /// Amounts in hundredths of whole tokens: what is repaid of which token.
     fn repaid(positions: Vec<ReservePosition>, free: &[(Address, u8, u64)]) -> Option<(Address, Option<String>)> {
         let sums = AccountSums::of(&positions).ok();
-        let state = MarketState { account: Address::ZERO, positions, sums, category: 0, rewards: vec![] };
+        let (account, oracle) = (Address::ZERO, Address::ZERO);
+        let state = MarketState { account, positions, sums, category: 0, rewards: vec![], oracle };
         let free = free.iter().map(|(token, decimals, hundredths)| {
             (*token, U256::from(*hundredths) * U256::from(10).pow(U256::from(decimals - 2)))
         });

@@ -45,12 +45,12 @@ pub enum LendingHealth {
 /// Ten thousandths of one, in the 18 decimals of a health factor.
 const TEN_THOUSANDTH: u64 = 100_000_000_000_000;
 
-/// Returns the security of an account's debts: the lowest of all markets; unknown if one is, or if they could not be read.
-pub(super) fn health(markets: Option<&[ChainLending]>, least: u64) -> DebtHealth {
-    let Some(markets) = markets else { return DebtHealth::Unknown };
+/// Returns the security of an account's debts: the lowest of all markets; unknown if one is, or if one could not be read,
+/// unless another is below `least`.
+pub(super) fn health(markets: &[ChainLending], is_one_unread: bool, least: u64) -> DebtHealth {
     let mut lowest = DebtHealth::NoDebt;
-    for market in markets {
-        lowest = match (lowest, market.health) {
+    for health in markets.iter().map(|market| market.health).chain(is_one_unread.then_some(LendingHealth::Unknown)) {
+        lowest = match (lowest, health) {
             // A market that is known to be below the minimum counts whatever the others are.
             (DebtHealth::Factor { found, .. }, LendingHealth::Unknown) if found < least => lowest,
             (DebtHealth::Unknown, LendingHealth::Factor(found)) if found < least => DebtHealth::Factor { found, least },
@@ -196,7 +196,7 @@ mod tests {
         let market = |health| ChainLending { chain_id: 1, supplied: None, owed: None, health };
         let of = |all: &[LendingHealth]| {
             let all: Vec<ChainLending> = all.iter().map(|health| market(*health)).collect();
-            health(Some(&all), 15_000)
+            health(&all, false, 15_000)
         };
         let factor = |found| DebtHealth::Factor { found, least: 15_000 };
         use LendingHealth::{Factor, NoDebt, Unknown};
@@ -212,6 +212,9 @@ mod tests {
         ] {
             assert_eq!(of(&all), expected, "{all:?}");
         }
-        assert_eq!(health(None, 15_000), DebtHealth::Unknown);
+        assert_eq!(health(&[], true, 15_000), DebtHealth::Unknown);
+        assert_eq!(health(&[market(Factor(20_000))], true, 15_000), DebtHealth::Unknown);
+        let low = [market(Factor(14_000))];
+        assert_eq!(health(&low, true, 15_000), factor(14_000), "a chain that is silent hides no bad one");
     }
 }

@@ -15,8 +15,9 @@ use bardo_abi::uniswap_v4::PositionManager;
 use bardo_base::text::SafeText;
 use golem_chain::provider::ProviderError;
 
-/// Blocks of a request, where an endpoint does not answer for all of them at once.
-const BLOCKS_AT_ONCE: u64 = 10_000;
+/// Blocks of a request, where an endpoint does not answer for all of them at once: the first of these numbers for which it
+/// does. Endpoints bound the range, many to less than ten thousand and some to ten.
+const BLOCKS_AT_ONCE: [u64; 4] = [10_000, 1_000, 100, 10];
 
 /// Maximum number of such requests of one reading; the next one goes on below.
 const MOST_REQUESTS: usize = 12;
@@ -26,6 +27,8 @@ const MOST_REQUESTS: usize = 12;
 pub(super) struct Received {
     /// First and last block that were read; `None` before the first reading.
     blocks: Option<(u64, u64)>,
+    /// Index in [`BLOCKS_AT_ONCE`] of the number of blocks that the endpoint has answered for.
+    step: usize,
     /// Tokens that the account was given in them, whether it still has them or not.
     pub(super) tokens: BTreeSet<U256>,
 }
@@ -66,23 +69,44 @@ impl Received {
         let mut above = high.saturating_add(1);
         while above <= newest && requests > 0 {
             requests -= 1;
-            let end = above.saturating_add(BLOCKS_AT_ONCE - 1).min(newest);
-            self.tokens.extend(tokens(provider, (manager, owner), (above, end)).await?);
+            let end = above.saturating_add(self.at_once() - 1).min(newest);
+            match tokens(provider, (manager, owner), (above, end)).await {
+                Ok(found) => self.tokens.extend(found),
+                Err(_) if self.takes_fewer(end - above) => continue,
+                Err(error) => return Err(error),
+            }
             above = end.saturating_add(1);
             self.blocks = Some((low, end));
         }
         let mut below = low;
         while below > 0 && requests > 0 {
             requests -= 1;
-            let begin = below.saturating_sub(BLOCKS_AT_ONCE);
-            // Older blocks may be beyond what the endpoint keeps; what is missing is seen by the number of tokens.
-            let Ok(found) = tokens(provider, (manager, owner), (begin, below - 1)).await else { break };
-            self.tokens.extend(found);
+            let begin = below.saturating_sub(self.at_once());
+            match tokens(provider, (manager, owner), (begin, below - 1)).await {
+                Ok(found) => self.tokens.extend(found),
+                Err(_) if self.takes_fewer(below - 1 - begin) => continue,
+                // Older blocks may be beyond what the endpoint keeps; what is missing is seen by the number of tokens.
+                Err(_) => break,
+            }
             below = begin;
             let end = self.blocks.map_or(newest, |(_, end)| end);
             self.blocks = Some((below, end));
         }
         Ok(())
+    }
+
+    /// Blocks of the next request.
+    fn at_once(&self) -> u64 {
+        BLOCKS_AT_ONCE.get(self.step).copied().unwrap_or(1).max(1)
+    }
+
+    /// Lets the next request ask for fewer blocks than one that failed, from its first block to `more` blocks after it.
+    /// Returns false if there is no smaller number.
+    fn takes_fewer(&mut self, more: u64) -> bool {
+        let fewer = BLOCKS_AT_ONCE.iter().enumerate().skip(self.step + 1).find(|(_, at_once)| **at_once <= more);
+        let Some((step, _)) = fewer else { return false };
+        self.step = step;
+        true
     }
 }
 
