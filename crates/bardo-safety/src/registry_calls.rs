@@ -220,6 +220,7 @@ mod tests {
     use crate::sample;
     use bardo_abi::erc8004::IdentityRegistry;
     use golem_chain::fork::ValueChange;
+    use golem_protocols::erc8004::publication::content_uri;
 
     const IDENTITY: Address = address!("0x0000000000000000000000000000000000008001");
     const ME: Address = address!("0x00000000000000000000000000000000000000a1");
@@ -276,6 +277,20 @@ mod tests {
         let wallet = vec![("agentWallet".to_owned(), Bytes::copy_from_slice(OTHER.as_slice()))];
         let reserved = RegistryCall::Register { uri: String::new(), metadata: wallet };
         assert_eq!(judged(&proposal(reserved.calldata())), Err(RuleError::ReservedKey.into()));
+    }
+
+    #[test]
+    fn a_file_outside_the_chain_is_named_by_the_call_and_short_enough_to_be_read() {
+        let file = Bytes::from_static(b"{\"name\":\"Careful\"}");
+        let register =
+            |file: &Bytes| RegistryCall::Register { uri: content_uri(file), metadata: Vec::new() }.calldata();
+        let with = |data: Bytes, files: Vec<Bytes>| judged(&Proposal { files, ..proposal(data) });
+        assert!(with(register(&file), vec![file.clone()]).is_ok());
+        let other = Bytes::from_static(b"{\"name\":\"Careless\"}");
+        assert_eq!(with(register(&file), vec![other.clone()]), Err(RegistryCallError::File));
+        assert_eq!(with(register(&file), vec![file, other]), Err(RegistryCallError::File));
+        let long = Bytes::from(vec![b' '; MAX_FILE + 1]);
+        assert_eq!(with(register(&long), vec![long.clone()]), Err(RegistryCallError::File));
     }
 
     #[test]

@@ -84,7 +84,6 @@ const BUNDLED: &[(&str, &str)] = &[
     ("rebalancing", include_str!("../../../assets/scenarios/rebalancing.toml")),
     ("repaid-in-time", include_str!("../../../assets/scenarios/repaid-in-time.toml")),
     ("liquidated", include_str!("../../../assets/scenarios/liquidated.toml")),
-    ("known-agent", include_str!("../../../assets/scenarios/known-agent.toml")),
 ];
 
 /// Script of a Golem's steps and of external events.

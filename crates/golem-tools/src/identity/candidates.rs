@@ -34,7 +34,7 @@ pub(super) struct Candidates {
 /// An agent as the registries have it.
 pub(super) struct ConfirmedAgent {
     pub(super) id: U256,
-    /// Present owner.
+    /// Account that owns it at this block.
     pub(super) owner: Address,
     /// Address of its registration file, cleaned and cut.
     pub(super) uri: SafeText,

@@ -115,11 +115,11 @@ pub struct Output {
     total: u32,
     /// True if more follow.
     has_more: bool,
-    /// Where the agents of each chain were looked up.
+    /// Place in which each chain's agents were looked up.
     sources: Vec<Source>,
 }
 
-/// Where the agents of a chain were looked up. Whatever is shown of an agent is read from the registries either way.
+/// Place in which a chain's agents were looked up. Whatever is shown of an agent is read from the registries either way.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Source {
     /// EIP-155 id of the chain.
