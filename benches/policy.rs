@@ -98,6 +98,7 @@ fn framed() -> SigningPayload {
         trade: None,
         recipients: vec![ME],
         order: None,
+        files: Vec::new(),
         replaces: None,
         expected_outcome: SafeText::default(),
     };

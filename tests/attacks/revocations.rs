@@ -85,6 +85,7 @@ fn proposal(intent: ProposalIntent, legs: Vec<PlanLeg>) -> Proposal {
         trade: None,
         recipients: vec![ACCOUNT],
         order: None,
+        files: Vec::new(),
         replaces: None,
         expected_outcome: Default::default(),
     }

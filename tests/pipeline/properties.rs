@@ -109,6 +109,7 @@ pub fn valid_parts() -> PayloadParts {
         }),
         recipients: vec![ME],
         order: None,
+        files: Vec::new(),
         replaces: None,
         expected_outcome: SafeText::clean("a swap", 20),
     };

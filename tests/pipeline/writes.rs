@@ -110,6 +110,7 @@ impl WriteTool for Allow {
             trade: None,
             recipients: vec![],
             order: None,
+            files: Vec::new(),
             replaces: None,
             expected_outcome: SafeText::clean("Permit2 may take some USDC", 100),
         };

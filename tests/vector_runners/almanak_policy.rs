@@ -425,6 +425,7 @@ fn action(
         trade: None,
         recipients: vec![account],
         order: order.map(Box::new),
+        files: Vec::new(),
         replaces: None,
         expected_outcome: SafeText::default(),
     };

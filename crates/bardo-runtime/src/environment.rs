@@ -1,5 +1,6 @@
 //! Connection of the configured chains, as tools see them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::join_all;
@@ -16,11 +17,12 @@ use bardo_base::clock::Clock;
 use bardo_base::config::{AgentFileSettings, Config, ForkSettings, GATEWAYS, RpcUrl};
 use bardo_base::units::Usd;
 use bardo_sandbox::{Sandbox, SandboxChain, SandboxConfig, SandboxError, StartProgress};
-use golem_chain::network::{DataFees, NetworkPlan, NetworkPlanError};
+use golem_chain::network::{DataFees, Network, NetworkPlan, NetworkPlanError, resolve};
 use golem_chain::outside_file::names_a_proxy;
 use golem_chain::price::{FixedPriceError, PriceChain};
 use golem_chain::provider::{ChainClient, ConnectError, ConnectRules};
-use golem_protocols::erc8004::files::AgentFiles;
+use golem_protocols::erc8004::files::{AgentFiles, IpfsNode};
+use golem_protocols::erc8004::subgraph::Subgraph;
 use golem_tools::engine::{AgentFileReaders, ConnectedChain, ToolEnvironment, UnavailableChain};
 use golem_tools::identity::Credential;
 
@@ -185,7 +187,7 @@ async fn rehearse(
 fn watching(config: &Config, mut world: ToolEnvironment) -> ToolEnvironment {
     world.quotes = super::quotes::source(config, &world);
     world.intent_margin = config.intent_margin.value;
-    world.agent_files = agent_files(&config.agents);
+    world.agent_files = agent_files(&config.agents, world.chains().iter().map(ConnectedChain::network));
     world.session_keys = Some(Arc::new(FolderKeyring::new(DataFolder::of(config), Arc::clone(&world.clock))));
     let picked = account::pick(config, &world).ok().flatten();
     world.account = picked.as_ref().map(account::SelectedAccount::address);
@@ -197,8 +199,9 @@ fn watching(config: &Config, mut world: ToolEnvironment) -> ToolEnvironment {
     world
 }
 
-/// Readers of agents' files: on public networks, and on devnets, where they are off unless they are set.
-fn agent_files(settings: &AgentFileSettings) -> AgentFileReaders {
+/// Services for agents: readers of their files on public networks, and on devnets, where they are off unless they are set;
+/// the node for own files, and the subgraphs of `networks`.
+fn agent_files<'a>(settings: &AgentFileSettings, networks: impl Iterator<Item = &'a Network>) -> AgentFileReaders {
     let set = settings.gateways.as_ref().map(|gateways| gateways.value.clone());
     let usual = || GATEWAYS.iter().filter_map(|url| RpcUrl::parse(url).ok()).collect();
     let https = settings.https.as_ref().map(|https| https.value);
@@ -210,7 +213,16 @@ fn agent_files(settings: &AgentFileSettings) -> AgentFileReaders {
     // Who sets a proxy does not want this machine's address to be seen.
     let direct = || !names_a_proxy(|name| std::env::var_os(name));
     let public = reader(set.clone().unwrap_or_else(usual), https.unwrap_or_else(direct));
-    AgentFileReaders { public, devnet: reader(set.unwrap_or_default(), https.unwrap_or(false)) }
+    let devnet = reader(set.unwrap_or_default(), https.unwrap_or(false));
+    let upload = settings.upload.as_ref().and_then(|node| IpfsNode::new(node.value.clone()).ok()).map(Arc::new);
+    let mut subgraphs = BTreeMap::new();
+    for network in networks {
+        let named = settings.subgraphs.iter().find(|(name, _)| resolve(name, std::slice::from_ref(network)).is_ok());
+        if let Some(subgraph) = named.and_then(|(_, url)| Subgraph::new(&url.value).ok()) {
+            subgraphs.insert(network.chain_id, Arc::new(subgraph));
+        }
+    }
+    AgentFileReaders { public, devnet, upload, subgraphs }
 }
 
 fn world_chain(

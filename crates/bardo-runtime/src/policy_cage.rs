@@ -282,6 +282,7 @@ pub async fn change(
         trade: None,
         recipients: vec![account],
         order: None,
+        files: Vec::new(),
         replaces: None,
         expected_outcome: SafeText::clean(outcome, 200),
     };

@@ -240,6 +240,7 @@ pub async fn fill(
         trade: None,
         recipients: vec![account],
         order: None,
+        files: Vec::new(),
         replaces: None,
         expected_outcome: SafeText::clean(&outcome, 200),
     };

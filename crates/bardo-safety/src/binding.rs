@@ -72,6 +72,7 @@ impl BindingHash {
             trade,
             recipients,
             order,
+            files,
             replaces,
             expected_outcome,
         } = proposal;
@@ -100,6 +101,7 @@ impl BindingHash {
                 binding.amount(*expected);
             });
         });
+        self.list(files, |binding, file| binding.bytes(file));
         self.list(replaces.as_slice(), |binding, replaced| {
             let ReplacedTx { hash, nonce, fees } = replaced;
             binding.hash_of(*hash);

@@ -24,7 +24,7 @@ pub fn signed(payload: &SigningPayload, bounds: &PermitBounds) -> SignedContent 
         gas_limit: leg.gas_limit,
         data: leg.data.clone(),
         messages: leg.slots.iter().map(|slot| message(&slot.message)).collect(),
-        publishes: published(&leg.data),
+        publishes: published(&leg.data, &payload.proposal().files),
     };
     let flow = |token: &TokenInfo, amount, recipient| {
         let (symbol, token, decimals) = parts(token);
@@ -46,6 +46,7 @@ pub fn signed(payload: &SigningPayload, bounds: &PermitBounds) -> SignedContent 
         signer: payload.signer(),
         calls: payload.legs().iter().map(call).collect(),
         order: payload.order().map(|order| message(&order.message)),
+        files: payload.proposal().files.clone(),
         most_out: bounds.outflows.iter().map(|out| flow(&out.token, out.amount, None)).collect(),
         least_in: inflows.map(|inflow| flow(&inflow.token, inflow.at_least, Some(inflow.recipient))).collect(),
         allowances: bounds.allowances.iter().map(allowance).collect(),

@@ -45,6 +45,9 @@ pub struct Proposal {
     pub recipients: Vec<Address>,
     /// Order to sign and submit once all calls are done; others settle it.
     pub order: Option<Box<SignedOrder>>,
+    /// Files that calls to registries of agents name by content identifier, outside the chain. They are shown and bound
+    /// like the calldata, and stored only after it is on the chain.
+    pub files: Vec<Bytes>,
     /// Waiting transaction whose nonce the action takes. Set for [`ProposalIntent::SpeedUp`] and
     /// [`ProposalIntent::CancelTransaction`], and for nothing else.
     pub replaces: Option<ReplacedTx>,

@@ -3,13 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use alloy::primitives::{Address, Log, U256};
+use alloy::primitives::{Address, Bytes, Log, U256};
 
 use crate::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
 use bardo_base::model::CapabilityTier;
 use golem_chain::fork::NftChange;
 use golem_chain::network::{AddressBook, KnownContract};
+use golem_protocols::erc8004::publication::is_named;
 use golem_protocols::erc8004::{RegistryCall, RegistryEvent, RegistryKind, RuleError};
+
+/// Maximum size of a file that a call names, in bytes. The operator reads all of it.
+const MAX_FILE: usize = 64 * 1024;
 
 /// Registries of a chain by address.
 pub type Registries = BTreeMap<Address, RegistryKind>;
@@ -36,6 +40,9 @@ pub enum RegistryCallError {
     /// The plan does more than call a registry.
     #[error("a change of an identity sends no value, signs no message and moves no tokens")]
     MovesTokens,
+    /// A file that no call names, or one that is too large.
+    #[error("a file outside the chain must be named by its content identifier, and have at most 64 KiB")]
+    File,
     /// The calldata is none of the allowed calls.
     #[error("unknown call of a registry of agents")]
     Unknown,
@@ -71,6 +78,10 @@ pub fn decode(leg: &PlanLeg, proposal: &Proposal, registries: &Registries) -> Re
     }
     let call = RegistryCall::decode(*kind, &leg.data).ok_or(RegistryCallError::Unknown)?;
     call.check(proposal.account, &[])?;
+    let fits = |file: &Bytes| file.len() <= MAX_FILE && is_named(file, std::iter::once(&call));
+    if !proposal.files.iter().all(fits) {
+        return Err(RegistryCallError::File);
+    }
     if let RegistryCall::Transfer { from, to, .. } = &call {
         if proposal.tool.capability != CapabilityTier::Privileged {
             return Err(RegistryCallError::NotPrivileged);
@@ -202,13 +213,14 @@ fn proves(proposal: &Proposal, call: &RegistryCall, event: &RegistryEvent) -> bo
 
 #[cfg(test)]
 mod tests {
-    use alloy::primitives::{Bytes, address};
+    use alloy::primitives::address;
     use alloy::sol_types::{SolCall, SolEvent};
 
     use super::*;
     use crate::sample;
     use bardo_abi::erc8004::IdentityRegistry;
     use golem_chain::fork::ValueChange;
+    use golem_protocols::erc8004::publication::content_uri;
 
     const IDENTITY: Address = address!("0x0000000000000000000000000000000000008001");
     const ME: Address = address!("0x00000000000000000000000000000000000000a1");
@@ -265,6 +277,20 @@ mod tests {
         let wallet = vec![("agentWallet".to_owned(), Bytes::copy_from_slice(OTHER.as_slice()))];
         let reserved = RegistryCall::Register { uri: String::new(), metadata: wallet };
         assert_eq!(judged(&proposal(reserved.calldata())), Err(RuleError::ReservedKey.into()));
+    }
+
+    #[test]
+    fn a_file_outside_the_chain_is_named_by_the_call_and_short_enough_to_be_read() {
+        let file = Bytes::from_static(b"{\"name\":\"Careful\"}");
+        let register =
+            |file: &Bytes| RegistryCall::Register { uri: content_uri(file), metadata: Vec::new() }.calldata();
+        let with = |data: Bytes, files: Vec<Bytes>| judged(&Proposal { files, ..proposal(data) });
+        assert!(with(register(&file), vec![file.clone()]).is_ok());
+        let other = Bytes::from_static(b"{\"name\":\"Careless\"}");
+        assert_eq!(with(register(&file), vec![other.clone()]), Err(RegistryCallError::File));
+        assert_eq!(with(register(&file), vec![file, other]), Err(RegistryCallError::File));
+        let long = Bytes::from(vec![b' '; MAX_FILE + 1]);
+        assert_eq!(with(register(&long), vec![long.clone()]), Err(RegistryCallError::File));
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub(super) fn proposal(account: Address, intent: ProposalIntent, leg: PlanLeg) -
         trade: None,
         recipients: vec![account],
         order: None,
+        files: Vec::new(),
         replaces: None,
         expected_outcome: SafeText::default(),
     }

@@ -30,6 +30,9 @@ pub enum SandboxError {
     /// The registration file of an agent could not be written.
     #[error("an agent's registration file cannot be written: {0}")]
     Registration(#[from] serde_json::Error),
+    /// The devnet has no owner or client of this key.
+    #[error("the devnet has no owner of an agent and no client `{0}`")]
+    NoAgent(String),
     /// A transaction failed.
     #[error("the transaction for {step} failed: {failure:?}")]
     Failed {

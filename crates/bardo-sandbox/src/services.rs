@@ -1,10 +1,12 @@
-//! HTTP server on the loopback interface for the devnet's order service, quotes and relayers, in the documented formats
-//! of their clients. A Bardo in another process trades through it.
+//! HTTP server on the loopback interface for the devnet's order service, quotes, relayers and subgraphs, in the documented
+//! formats of their clients. A Bardo in another process trades through it.
 //!
 //! It is a minimal HTTP/1.1 server: request line, headers, bounded body, response, and the connection is closed.
 //! Requests of web pages are refused by their `Origin`.
 
+mod graphql;
 mod order_info;
+mod subgraph;
 mod trading;
 
 use std::io;
@@ -276,6 +278,14 @@ async fn answer(sandbox: &Sandbox, request: &HttpRequest) -> HttpAnswer {
         },
         ("POST", "/intents") => match body() {
             Ok(body) => take_intent(sandbox, &body).await,
+            Err(refused) => Err(refused),
+        },
+        ("POST", path) if path.starts_with("/subgraphs/") => match body() {
+            Ok(body) => {
+                let behind = request.query.iter().find(|(key, _)| key == "behind");
+                let behind = behind.and_then(|(_, number)| number.parse().ok()).unwrap_or_default();
+                subgraph::ask(sandbox, path.trim_start_matches("/subgraphs/"), behind, &body).await
+            }
             Err(refused) => Err(refused),
         },
         ("GET", path) if path.starts_with("/intents/") => show_intent(sandbox, path).await,

@@ -21,6 +21,9 @@ pub struct SignedContent {
     pub calls: Vec<SignedCall>,
     /// Order message that others settle; `None` if there is none.
     pub order: Option<SignedMessage>,
+    /// Files outside the chain that calls name by content identifier.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<Bytes>,
     /// Maximum amounts that may leave the account, without gas.
     pub most_out: Vec<SignedFlow>,
     /// Minimum amounts that must arrive, and their recipients.

@@ -148,6 +148,12 @@ impl GolemHarness {
         Self::built(Self::still(&clock), (policy, config), ApprovalMode::Never, clock, None).await
     }
 
+    /// Harness with an operator who is asked for approval, and these lines of configuration.
+    pub async fn asking_with(policy: &str, config: &str) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        Self::built(Self::still(&clock), (policy, config), ApprovalMode::Ask, clock, None).await
+    }
+
     /// Harness on another devnet, with this clock.
     pub async fn on(sandbox: SandboxConfig, policy: &str, approve: ApprovalMode, clock: Arc<dyn Clock>) -> Self {
         Self::built(sandbox, (policy, ""), approve, clock, None).await

@@ -847,6 +847,7 @@ impl TestHarness {
             trade: None,
             recipients: vec![],
             order: None,
+            files: Vec::new(),
             replaces: None,
             expected_outcome: SafeText::clean("what the test says", 100),
         }

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy::transports::http::reqwest::{Client, dns, header, redirect, retry};
+use alloy::transports::http::reqwest::{Client, RequestBuilder, dns, header, redirect, retry};
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 use url::{Host, Url};
@@ -82,7 +82,24 @@ impl FileClient {
                 return Err(invalid("an address of a private network"));
             }
         }
-        let request = self.client.get(url).header(header::ACCEPT, accept);
+        self.answer(self.client.get(url).header(header::ACCEPT, accept), most).await
+    }
+
+    /// Sends `body` to a server that the operator chose, and reads an answer of at most `most` bytes.
+    ///
+    /// # Errors
+    /// A [`ServiceError`]. Whether a server that cannot be reached has taken the body is unknown.
+    pub async fn post(
+        &self,
+        url: Url,
+        content_type: &str,
+        body: Vec<u8>,
+        most: usize,
+    ) -> Result<Vec<u8>, ServiceError> {
+        self.answer(self.client.post(url).header(header::CONTENT_TYPE, content_type).body(body), most).await
+    }
+
+    async fn answer(&self, request: RequestBuilder, most: usize) -> Result<Vec<u8>, ServiceError> {
         let mut answer = request.send().await.map_err(|error| unreachable(&error))?;
         let status = answer.status();
         if !status.is_success() {

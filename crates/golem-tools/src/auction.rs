@@ -270,6 +270,7 @@ pub(super) async fn order(
             holder,
             arrival: None,
         })),
+        files: Vec::new(),
         replaces: None,
         expected_outcome: SafeText::clean(&expected, 300),
     };

@@ -155,6 +155,7 @@ pub(super) fn cancellation_proposal(
         trade: None,
         recipients: vec![record.account],
         order: None,
+        files: Vec::new(),
         replaces: None,
         expected_outcome: SafeText::clean(expected, 300),
     }

@@ -73,6 +73,8 @@ pub const KEYS: &[(&str, &str)] = &[
     ("quotes.sidecar_socket", "the Unix socket of the smart-order-router sidecar"),
     ("agents.gateways", "the gateways to IPFS that agents' files are read from; [] for none"),
     ("agents.https", "whether agents' files are read from the https servers that they name: true or false"),
+    ("agents.upload", "the RPC API of the IPFS node that stores own agents' files; without it they are on the chain"),
+    ("agents.subgraphs.NAME", "a subgraph of that chain's registries, which finds agents; the chain confirms them"),
     ("golem.name", "the Golem's name; each name has its own memory and playbook"),
     ("golem.goal", "the owner's goal, which every brain receives beside STRATEGY.md"),
     ("golem.brain", "the Golem's decision maker: scenario, operator, process:COMMAND or model"),
@@ -143,7 +145,7 @@ const TOP: &[&str] = &[
     "safety",
 ];
 const QUOTES: &[&str] = &["source", "api_url", "sidecar_socket"];
-const AGENTS: &[&str] = &["gateways", "https"];
+const AGENTS: &[&str] = &["gateways", "https", "upload", "subgraphs"];
 const INTENTS: &[&str] = &["margin_bps"];
 const REHEARSAL: &[&str] = &["size"];
 const CHAIN: &[&str] =
@@ -446,6 +448,14 @@ impl Source<'_> {
                     agents.gateways = Some(self.setting(value, gateways));
                 }
                 "https" => agents.https = Some(self.flag(&full, value)?),
+                "upload" => agents.upload = Some(self.setting(value, self.web_endpoint(&full, value)?)),
+                "subgraphs" => {
+                    for (chain, value) in self.table(&full, value, "a table: [agents.subgraphs]")? {
+                        let chain: &str = chain.get_ref();
+                        let url = self.web_endpoint(&format!("{full}.{chain}"), value)?;
+                        agents.subgraphs.insert(chain.to_owned(), self.setting(value, url));
+                    }
+                }
                 _ => return Err(self.unknown(key.span(), name, "in [agents]", AGENTS)),
             }
         }
@@ -505,6 +515,15 @@ impl Source<'_> {
     fn endpoint(&self, key: &str, value: &Value<'_>) -> Result<RpcUrl, ConfigError> {
         let text = self.string(key, value, "a URL such as \"https://relay.example\"")?;
         RpcUrl::parse(&text).map_err(|error| self.bad(value.span(), key, &error.to_string()))
+    }
+
+    /// Parses the address of a web service that is reached over https, or over http on this machine.
+    fn web_endpoint(&self, key: &str, value: &Value<'_>) -> Result<RpcUrl, ConfigError> {
+        let url = self.endpoint(key, value)?;
+        if matches!(url.expose().scheme(), "ws" | "wss") || url.is_insecure() {
+            return Err(self.bad(value.span(), key, "expected https, or http on this machine"));
+        }
+        Ok(url)
     }
 
     /// Parses the address of a contract, or `"none"`.

@@ -44,7 +44,7 @@ enum Purpose {
 /// State of screen 0.
 #[derive(Debug, Default)]
 pub struct Agents {
-    /// Agents in the order of their last event; `None` until they are read.
+    /// Own agents and then the others, each in the order of their last event; `None` until they are read.
     agents: Option<Vec<Agent>>,
     /// Number of all registered agents.
     total: u64,
@@ -153,6 +153,8 @@ impl Agents {
                         (agent.profile, agent.trust, agent.tier) = (before.profile, before.trust, before.tier);
                     }
                 }
+                // Own agents come first; the others stay in their order.
+                read.sort_by_key(|agent| !agent.is_own);
                 self.total = data.get("total").and_then(Value::as_u64).unwrap_or_default();
                 self.agents = Some(read);
             }
@@ -194,7 +196,13 @@ impl Agents {
 /// Cells of a row: id, name, rating, protocols.
 fn cells(agent: &Agent) -> [StyledText; 4] {
     let name = agent.name.as_ref().map_or("without a name", SafeText::as_str);
-    let role = if agent.active { Role::Text } else { Role::TextDim };
+    let role = match (agent.is_own, agent.active) {
+        (true, _) => Role::TextStrong,
+        (false, true) => Role::Text,
+        (false, false) => Role::TextDim,
+    };
+    let name =
+        if agent.is_own { format!("{} (yours)", fit(name, LONGEST_NAME.saturating_sub(8))) } else { name.to_owned() };
     let rating = match agent.ratings {
         0 => ("–".to_owned(), Role::TextDim),
         count => (format!("{} ★ ({count})", agent.average), Role::Text),
@@ -202,7 +210,7 @@ fn cells(agent: &Agent) -> [StyledText; 4] {
     let protocols: Vec<&str> = agent.protocols.iter().map(SafeText::as_str).collect();
     [
         (agent.id.to_string(), Role::TextDim),
-        (fit(name, LONGEST_NAME).into_owned(), role),
+        (fit(&name, LONGEST_NAME).into_owned(), role),
         rating,
         (protocols.join(" "), Role::TextDim),
     ]

@@ -39,6 +39,8 @@ pub struct Agent {
     pub average: SafeText,
     /// True if it claims to be in service.
     pub active: bool,
+    /// True if the own account owns it.
+    pub is_own: bool,
     /// Profile; `None` until it is read.
     pub profile: Option<AgentProfile>,
     /// Evaluation of its trustworthiness; `None` until it is read.
@@ -142,6 +144,7 @@ impl Agent {
             ratings: number(entry, "feedback_count"),
             average: mean(entry, "average_score"),
             active: entry.get("active").and_then(Value::as_bool).unwrap_or_default(),
+            is_own: entry.get("is_own").and_then(Value::as_bool).unwrap_or_default(),
             ..Self::default()
         })
     }
@@ -300,7 +303,7 @@ impl<'a> IdentityCard<'a> {
         let trend = agent.profile.as_ref().map(|profile| format!(", {}", profile.trend)).unwrap_or_default();
         all.push(field("ratings", format!("{ratings}{trend}")));
         match &agent.profile {
-            Some(profile) => all.extend(profile_rows(profile)),
+            Some(profile) => all.extend(profile_rows(profile, agent.is_own)),
             None if !agent.protocols.is_empty() => all.push(field("serves", joined(&agent.protocols))),
             None => {}
         }
@@ -324,10 +327,10 @@ fn joined(names: &[SafeText]) -> String {
     names.iter().map(SafeText::as_str).collect::<Vec<_>>().join(", ")
 }
 
-fn profile_rows(profile: &AgentProfile) -> Vec<Row> {
+fn profile_rows(profile: &AgentProfile, is_own: bool) -> Vec<Row> {
     let wallet = profile.wallet.as_ref().map_or("not set", SafeText::as_str);
     let mut all = vec![
-        field("owner", profile.owner.as_str()),
+        field("owner", format!("{}{}", profile.owner, if is_own { " (your account)" } else { "" })),
         field("wallet", wallet),
         field("registered", profile.registered_at.as_str()),
         field("file", profile.file.as_str()),

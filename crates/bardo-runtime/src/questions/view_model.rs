@@ -243,7 +243,7 @@ pub(super) fn is_bound(title: &SafeText, action: &ActionRequest) -> bool {
     content::bind(content, *rest) == action.hash
         && content.expected_outcome == *title
         && content.chain_id == action.chain_id
-        && content.calls.iter().all(|call| content::published(&call.data) == call.publishes)
+        && content.calls.iter().all(|call| content::published(&call.data, &content.files) == call.publishes)
         && publishes(content) == action.publishes
         && raw(content) == action.raw
         && content.order.as_ref().map(signed_order) == action.order

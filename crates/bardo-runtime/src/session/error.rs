@@ -10,6 +10,7 @@ use bardo_safety::operator_policy::AcceptError;
 use bardo_safety::operator_proof::ProofError;
 use bardo_safety::second_approval::SecondError;
 use bardo_safety::stop::StopError;
+use bardo_sandbox::SandboxError;
 use bardo_session::confirmation::Unconfirmed;
 use golem::archetype::ArchetypeError;
 use golem::scenario::ScenarioError;
@@ -78,6 +79,9 @@ pub(super) enum SteerError {
     /// The devnet has no bridges.
     #[error("this devnet has no relayers")]
     NoRelayers,
+    /// The devnet's accounts could not rate an agent.
+    #[error("the rating was not sent: {0}")]
+    Rating(#[from] SandboxError),
     /// The chain's thread has ended.
     #[error(transparent)]
     Gone(#[from] DevnetStopped),

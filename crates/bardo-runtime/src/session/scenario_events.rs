@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use alloy::primitives::U256;
 use parking_lot::MutexGuard;
 use tokio::sync::watch;
 
@@ -18,6 +19,7 @@ use bardo_base::text::SafeText;
 use bardo_safety::approval::{self, AnswerError, OperatorAnswer};
 use bardo_safety::stop::StopError;
 use bardo_sandbox::MarketMode;
+use bardo_sandbox::agents::{self, AgentRating};
 use bardo_sandbox::target::{PriceShock, PricedAsset};
 use bardo_session::handle::{QueryResult, SessionQuery};
 use golem::scenario::{EventEffect, ScenarioEvent, ScriptedOperator, ScriptedReply};
@@ -172,6 +174,11 @@ impl ScenarioEvents {
             EventEffect::Chain { name, runs } => state.run_chain(name, *runs).await.map_err(CueError::from),
             EventEffect::Fillers { look } => state.set_fillers_active(*look).map_err(CueError::from),
             EventEffect::Relayers { deliver } => state.relayers_deliver(*deliver).map_err(CueError::from),
+            EventEffect::Rate { chain, agent, by, value, tag, times } => {
+                let rating = AgentRating { agent: U256::from(*agent), value: *value, tag: tag.clone() };
+                let raters = by.iter().flat_map(|key| std::iter::repeat_n(key.clone(), usize::from(*times)));
+                state.rate_agent(chain, raters.collect(), rating).await.map_err(CueError::from)
+            }
             EventEffect::Answer(reply) if self.operator => state.reply(reply),
             // A person is present, who answers.
             EventEffect::Answer(_) => Ok(()),
@@ -254,6 +261,17 @@ impl SessionState {
         };
         let wanted = if runs { MiningMode::Interval(pace) } else { MiningMode::Manual };
         Ok(chain.devnet.set_mining(wanted).await?)
+    }
+
+    /// Lets accounts of the devnet rate an agent, each once per mention.
+    async fn rate_agent(&self, chain: &str, raters: Vec<String>, rating: AgentRating) -> Result<(), SteerError> {
+        let found = self.inhabited()?.iter().find(|one| one.deployment.plan.name == chain);
+        let found = found.ok_or_else(|| SteerError::NoChainNamed(SafeText::clean(chain, 20)))?;
+        let deployment = Arc::clone(&found.deployment);
+        let rate = move |chain: &mut golem_chain::devnet::Chain| {
+            raters.iter().try_for_each(|key| agents::rate(chain, &deployment, key, &rating))
+        };
+        Ok(found.devnet.run(rate).await??)
     }
 
     fn set_fillers_active(&self, look: bool) -> Result<(), SteerError> {

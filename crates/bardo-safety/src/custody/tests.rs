@@ -66,6 +66,7 @@ pub(super) fn proposal(account: Address, chain_id: u64, legs: Vec<PlanLeg>) -> P
         trade: None,
         recipients: Vec::new(),
         order: None,
+        files: Vec::new(),
         replaces: None,
         expected_outcome: SafeText::default(),
     }

@@ -425,6 +425,7 @@ impl Pipeline {
             trade: None,
             recipients: Vec::new(),
             order: None,
+            files: Vec::new(),
             replaces: None,
             expected_outcome: SafeText::clean("the allowances given for it are revoked", 200),
             ..payload.proposal().clone()

@@ -66,6 +66,41 @@ pub(super) fn funded() -> Result<Vec<Address>, KeyError> {
     keys.into_iter().map(|key| Ok(account(key)?.address())).collect()
 }
 
+/// Rating of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentRating {
+    /// Token id of the rated agent.
+    pub agent: U256,
+    /// Rating from 0 to 100.
+    pub value: u8,
+    /// Tag of the rating; empty for none.
+    pub tag: String,
+}
+
+/// Sends a rating from the account of this key: an owner of an agent, or a client of the devnet's past. It waits in the
+/// pool for the next block.
+///
+/// # Errors
+/// A [`SandboxError`] if the devnet has no such account, or the chain does not take the transaction.
+pub fn rate(chain: &mut Chain, deployment: &Deployment, key: &str, rating: &AgentRating) -> Result<(), SandboxError> {
+    let owns = agents_of(&deployment.plan).any(|agent| agent.key == key);
+    let is_client = PAST.iter().any(|event| matches!(event.act, PastAct::Feedback { client, .. } if client == key));
+    if !owns && !is_client {
+        return Err(SandboxError::NoAgent(key.to_owned()));
+    }
+    let call = RegistryCall::GiveFeedback {
+        agent: rating.agent,
+        value: i128::from(rating.value),
+        decimals: 0,
+        tags: [rating.tag.clone(), String::new()],
+        endpoint: String::new(),
+        uri: String::new(),
+        hash: B256::ZERO,
+    };
+    let reputation = Registries::of(deployment).reputation;
+    send_from(chain, &account(key)?, write(reputation, call.calldata(), "rating an agent")).map(drop)
+}
+
 /// Registries of a chain.
 #[derive(Debug, Clone, Copy)]
 struct Registries {

@@ -66,7 +66,8 @@ pub enum AgentFile {
 }
 
 impl AgentFile {
-    fn of(uri: &str) -> Self {
+    /// Reads what the address of a registration file contains.
+    pub fn of(uri: &str) -> Self {
         if uri.is_empty() {
             return Self::Absent;
         }

@@ -15,7 +15,7 @@ use bardo_base::text::SafeText;
 pub const TYPE: &str = "https://eips.ethereum.org/EIPS/eip-8004#registration-v1";
 /// Maximum size of a parsed file, in bytes.
 pub const MAX_BYTES: usize = 256 * 1024;
-/// Prefix of a data URI with a registration file.
+/// Prefix of a data URI with a file, as Bardo writes it.
 const DATA_PREFIX: &str = "data:application/json;base64,";
 /// Maximum number of entries of any list that are read.
 const MAX_ENTRIES: usize = 256;
@@ -90,8 +90,31 @@ impl RegistrationFile {
     /// # Errors
     /// Returns the JSON serializer's error; no value of this type causes one.
     pub fn data_uri(&self) -> Result<String, serde_json::Error> {
-        Ok(format!("{DATA_PREFIX}{}", STANDARD.encode(serde_json::to_vec(self)?)))
+        Ok(data_uri(&self.bytes()?))
     }
+
+    /// Bytes of the file.
+    ///
+    /// # Errors
+    /// As for [`Self::data_uri`].
+    pub fn bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec(self)
+    }
+}
+
+/// Encodes the bytes of a JSON file as a data URI.
+pub fn data_uri(bytes: &[u8]) -> String {
+    format!("{DATA_PREFIX}{}", STANDARD.encode(bytes))
+}
+
+/// Returns the encoded content of a data URI with a JSON file in base64; parameters of the media type, such as a charset,
+/// are allowed ([RFC 2397](https://www.rfc-editor.org/rfc/rfc2397)). `None` for any other address.
+pub(super) fn encoded_json(uri: &str) -> Option<&str> {
+    let (head, encoded) = uri.strip_prefix("data:")?.split_once(',')?;
+    let mut parts = head.split(';');
+    let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
+    let is_base64 = parts.next_back().is_some_and(|last| last.eq_ignore_ascii_case("base64"));
+    (is_json && is_base64).then_some(encoded)
 }
 
 /// Feedback file for writing, with the names of `agent0-sdk`. Fields are serialized in this order.
@@ -121,13 +144,14 @@ pub struct FeedbackFile {
 }
 
 impl FeedbackFile {
-    /// Encodes the file as a data URI; returns it with the hash of the file's bytes.
+    /// Bytes of the file, with their hash.
     ///
     /// # Errors
     /// Returns the JSON serializer's error; no value of this type causes one.
-    pub fn data_uri(&self) -> Result<(String, B256), serde_json::Error> {
+    pub fn bytes(&self) -> Result<(Vec<u8>, B256), serde_json::Error> {
         let bytes = serde_json::to_vec(self)?;
-        Ok((format!("{DATA_PREFIX}{}", STANDARD.encode(&bytes)), keccak256(&bytes)))
+        let hash = keccak256(&bytes);
+        Ok((bytes, hash))
     }
 }
 
@@ -234,7 +258,7 @@ impl ReadRegistration {
     /// # Errors
     /// Returns a [`FileError`] if the URI does not contain a registration file.
     pub fn read_data_uri(uri: &str) -> Result<Self, FileError> {
-        let encoded = uri.strip_prefix(DATA_PREFIX).ok_or(FileError::NotData)?;
+        let encoded = encoded_json(uri).ok_or(FileError::NotData)?;
         // Four characters encode three bytes.
         if encoded.len() / 4 * 3 > MAX_BYTES {
             return Err(FileError::TooLong { length: encoded.len() });

@@ -1,8 +1,8 @@
-//! Reads agents' files outside the chain. Content in IPFS is asked of several gateways at once; the first bytes that have
+//! Reads and stores agents' files outside the chain. Content in IPFS is asked of several gateways at once; the first bytes that have
 //! the content's hash count. A file of an https server is what that server says at the moment.
 
 use super::file::MAX_BYTES;
-use super::location::{FileLocation, FileStep, IpfsPath, LocationError};
+use super::location::{Cid, FileLocation, FileStep, IpfsPath, LocationError};
 use bardo_base::config::RpcUrl;
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
@@ -127,8 +127,87 @@ async fn ask<'a>(
     (gateway, client.get(url, BLOCK, MAX_BLOCK).await)
 }
 
+/// Largest answer of an IPFS node to an upload, in bytes.
+const MAX_ANSWER: usize = 4_096;
+/// Delimiter of an upload's only part: 128 random bits, fixed. Files that contain it are not uploaded.
+const BOUNDARY: &str = "bardo-7d1f0c5be0934f2aa94d6d1c0b6a2e93";
+
+/// Reason why a file was not stored in IPFS.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UploadError {
+    /// The file does not fit into one block.
+    #[error("{0} bytes are too long for a file in IPFS: at most {MAX_BYTES} are stored")]
+    TooLong(usize),
+    /// The node did not take the file, or did not say so.
+    #[error("the IPFS node has not stored it: {0}")]
+    Node(#[from] ServiceError),
+    /// The node names other content than it was given.
+    #[error("the IPFS node has stored something else: it answers {0}")]
+    Differs(SafeText),
+}
+
+/// RPC API of an IPFS node that the operator chose (<https://docs.ipfs.tech/reference/kubo/rpc/>).
+#[derive(Debug, Clone)]
+pub struct IpfsNode {
+    api: RpcUrl,
+    client: FileClient,
+}
+
+impl IpfsNode {
+    /// Creates a client of the node whose API is at `api`, such as `http://127.0.0.1:5001`.
+    ///
+    /// # Errors
+    /// [`ServiceError::Unreachable`] if the system provides no TLS.
+    pub fn new(api: RpcUrl) -> Result<Self, ServiceError> {
+        let client = FileClient::of_operator(api.is_loopback())?;
+        Ok(Self { api, client })
+    }
+
+    /// Checks that the node answers. Nothing is stored.
+    ///
+    /// # Errors
+    /// The node's [`ServiceError`].
+    pub async fn answers(&self) -> Result<(), ServiceError> {
+        let mut url = self.api.expose().clone();
+        url.set_path(&format!("{}/api/v0/version", url.path().trim_end_matches('/')));
+        self.client.post(url, "application/json", Vec::new(), MAX_ANSWER).await.map(drop)
+    }
+
+    /// Stores and pins the bytes as one raw block, and compares the identifier that the node answers with the one that is
+    /// computed here. A node that answers rightly can still lose the file.
+    ///
+    /// # Errors
+    /// [`UploadError`] if the node has not confirmed exactly this content.
+    pub async fn store(&self, bytes: &[u8]) -> Result<Cid, UploadError> {
+        let contains_boundary = bytes.windows(BOUNDARY.len()).any(|part| part == BOUNDARY.as_bytes());
+        if bytes.len() > MAX_BYTES || contains_boundary {
+            return Err(UploadError::TooLong(bytes.len()));
+        }
+        let head = format!(
+            "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"agent.json\"\r\n\
+             Content-Type: application/json\r\n\r\n"
+        );
+        let body = [head.as_bytes(), bytes, format!("\r\n--{BOUNDARY}--\r\n").as_bytes()].concat();
+        let mut url = self.api.expose().clone();
+        url.set_path(&format!("{}/api/v0/add", url.path().trim_end_matches('/')));
+        url.set_query(Some("cid-version=1&raw-leaves=true&hash=sha2-256&pin=true&quieter=true"));
+        let kind = format!("multipart/form-data; boundary={BOUNDARY}");
+        let answer = self.client.post(url, &kind, body, MAX_ANSWER).await?;
+        let wanted = Cid::of_raw(bytes);
+        let value: serde_json::Value = serde_json::from_slice(&answer).unwrap_or_default();
+        let named = value.get("Hash").and_then(serde_json::Value::as_str).unwrap_or_default();
+        if Cid::parse(named) == Ok(wanted) {
+            return Ok(wanted);
+        }
+        let said = if named.is_empty() { "no identifier" } else { named };
+        Err(UploadError::Differs(SafeText::clean(said, 120)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -180,6 +259,147 @@ mod tests {
         let FileFetchError::NoGateway { reasons } = &error else { panic!("{error}") };
         assert_eq!(reasons.len(), 3, "{error}");
         assert!(error.to_string().contains("does not have the hash"), "{error}");
+    }
+
+    /// A server that answers every request with this head, and then with zeros until the client leaves or a gigabyte is
+    /// sent. Counts the bytes that it could send.
+    async fn endless(head: &'static str) -> (RpcUrl, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = RpcUrl::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+        let sent = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&sent);
+        tokio::spawn(async move {
+            loop {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let counted = Arc::clone(&counted);
+                tokio::spawn(async move {
+                    let mut request = [0; 2_048];
+                    let _read = socket.read(&mut request).await;
+                    let mut left = 1_usize << 30;
+                    let piece = vec![b'0'; 64 * 1_024];
+                    if socket.write_all(head.as_bytes()).await.is_err() {
+                        return;
+                    }
+                    while left > 0 && socket.write_all(&piece).await.is_ok() {
+                        left = left.saturating_sub(piece.len());
+                        counted.fetch_add(piece.len(), Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        (url, sent)
+    }
+
+    #[tokio::test]
+    async fn a_gigabyte_is_not_downloaded_whether_it_is_announced_or_not() {
+        let address = format!("ipfs://{HELLO}");
+        for head in [
+            "HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/vnd.ipld.raw\r\n\r\n",
+        ] {
+            let (url, sent) = endless(head).await;
+            let error = AgentFiles::new(vec![url], false).unwrap().read(&address).await.unwrap_err();
+            assert!(error.to_string().contains("a file of more than 257 KiB"), "{error}");
+            // What the sockets' buffers take, and no more.
+            let sent = sent.load(Ordering::SeqCst);
+            assert!(sent < 32 << 20, "{head}: {sent} bytes were sent");
+        }
+    }
+
+    /// A gateway that never answers, and one that sends a byte a second, cost their time limit and no more.
+    #[tokio::test]
+    async fn gateways_that_stall_or_trickle_end_at_the_time_limit() {
+        let silent = gateway(None, Duration::from_secs(3_600)).await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let trickles = RpcUrl::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+        tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut request = [0; 2_048];
+            let _read = socket.read(&mut request).await;
+            let _gone = socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\n").await;
+            for byte in b"hello world\n" {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                if socket.write_all(&[*byte]).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let files = AgentFiles::new(vec![silent, trickles], false).unwrap();
+        let begun = std::time::Instant::now();
+        let error = files.read(&format!("ipfs://{HELLO}")).await.unwrap_err();
+        let FileFetchError::NoGateway { reasons } = &error else { panic!("{error}") };
+        assert_eq!(reasons.len(), 2, "{error}");
+        // Twelve bytes would have taken twelve seconds.
+        assert!(begun.elapsed() < Duration::from_secs(11), "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test]
+    async fn a_gateways_redirect_leads_nowhere_else() {
+        let right = gateway(Some(b"hello world\n".to_vec()), Duration::ZERO).await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let away = RpcUrl::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+        let target = format!("{}ipfs/{HELLO}?format=raw", right.expose());
+        tokio::spawn(async move {
+            loop {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let mut request = [0; 2_048];
+                let _read = socket.read(&mut request).await;
+                let head = format!("HTTP/1.1 302 Found\r\nlocation: {target}\r\ncontent-length: 0\r\n\r\n");
+                let _gone = socket.write_all(head.as_bytes()).await;
+            }
+        });
+        let address = format!("ipfs://{HELLO}");
+        let error = AgentFiles::new(vec![away.clone()], false).unwrap().read(&address).await.unwrap_err();
+        assert!(error.to_string().contains("302"), "{error}");
+        let found = AgentFiles::new(vec![away, right], false).unwrap().read(&address).await.unwrap();
+        assert_eq!(found.bytes, b"hello world\n");
+    }
+
+    /// A node that answers an upload with this text; returns its address and the last request.
+    async fn node(answer: &'static str) -> (RpcUrl, Arc<parking_lot::Mutex<Vec<u8>>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = RpcUrl::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
+        let kept = Arc::clone(&seen);
+        tokio::spawn(async move {
+            loop {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let mut request = Vec::new();
+                let end = format!("--{BOUNDARY}--\r\n");
+                while !request.ends_with(end.as_bytes()) {
+                    let mut piece = [0; 4_096];
+                    match socket.read(&mut piece).await {
+                        Ok(0) | Err(_) => break,
+                        Ok(read) => request.extend_from_slice(&piece[..read]),
+                    }
+                }
+                *kept.lock() = request;
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{answer}", answer.len());
+                let _gone = socket.write_all(head.as_bytes()).await;
+            }
+        });
+        (url, seen)
+    }
+
+    #[tokio::test]
+    async fn a_file_is_stored_if_the_node_answers_with_its_identifier() {
+        let answer = "{\"Name\":\"agent.json\",\"Hash\":\"bafkreifjjcie6lypi6ny7amxnfftagclbuxndqonfipmb64f2km2devei4\",\
+                      \"Size\":\"12\"}\n";
+        let (url, seen) = node(answer).await;
+        let stored = IpfsNode::new(url).unwrap().store(b"hello world\n").await.unwrap();
+        assert_eq!(stored.to_string(), HELLO);
+        let request = String::from_utf8(seen.lock().clone()).unwrap();
+        assert!(request.starts_with("POST /api/v0/add?cid-version=1&raw-leaves=true"), "{request}");
+        assert!(request.contains("\r\n\r\nhello world\n\r\n--"), "{request}");
+        for lies in ["{\"Hash\":\"QmT78zSuBmuS4z925WZfrqQ1qHaJ56DQaTfyMUF7F8ff5o\"}", "{}", "nothing", ""] {
+            let (url, _) = node(lies).await;
+            let error = IpfsNode::new(url).unwrap().store(b"hello world\n").await.unwrap_err();
+            assert!(matches!(error, UploadError::Differs(_)), "{lies}: {error}");
+        }
+        let (url, _) = node(answer).await;
+        let long = IpfsNode::new(url).unwrap().store(&vec![0; MAX_BYTES + 1]).await;
+        assert_eq!(long, Err(UploadError::TooLong(MAX_BYTES + 1)));
     }
 
     #[tokio::test]

@@ -148,6 +148,11 @@ pub enum FileStep {
 }
 
 impl Cid {
+    /// Identifier of these bytes as one raw block.
+    pub fn of_raw(bytes: &[u8]) -> Self {
+        Self { digest: Sha256::digest(bytes).into(), is_node: false }
+    }
+
     /// Parses version 0 (base 58) and version 1 (base 32 or base 58).
     ///
     /// # Errors
@@ -357,6 +362,7 @@ mod tests {
         assert_eq!(raw.step(b"hello world\n"), Ok(FileStep::Content(b"hello world\n".to_vec())));
         assert_eq!(raw.step(b"hello world"), Err(LocationError::Hash));
         assert_eq!(raw.cid, Cid::parse(&raw.cid.to_string()).unwrap());
+        assert_eq!(raw.cid, Cid::of_raw(b"hello world\n"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! The module does no I/O. Not here: reading a chain, fetching files, and signing.
 
 mod call;
+pub mod card;
 pub mod directory;
 mod event;
 pub mod file;
@@ -11,6 +12,8 @@ pub mod files;
 pub mod location;
 pub mod publication;
 pub mod reputation;
+pub mod search;
+pub mod subgraph;
 pub mod trust;
 mod wallet;
 

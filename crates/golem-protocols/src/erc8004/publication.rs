@@ -1,5 +1,5 @@
 //! Content that a call to a registry publishes, in lines that a person reads before it is signed. Everything comes from
-//! the calldata.
+//! the calldata, and from files whose content identifiers the calldata contains.
 
 use alloy::primitives::Bytes;
 use base64::Engine as _;
@@ -7,6 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::call::{Metadata, RegistryCall, RegistryKind};
+use super::file::encoded_json;
+use super::location::Cid;
 use bardo_base::text::SafeText;
 
 /// Maximum length of a line's name and of its text, in characters. The longest text that the tools accept is 2,000.
@@ -14,17 +16,17 @@ const MAX_NAME: usize = 80;
 const MAX_TEXT: usize = 2_400;
 /// Maximum number of lines; one more says how many were left out.
 const MAX_LINES: usize = 1_000;
-/// Beginning of a URI that contains its file.
-const DATA_PREFIX: &str = "data:application/json;base64,";
 
 /// Lines under construction.
 #[derive(Default)]
-struct Lines {
+struct Lines<'a> {
+    /// Files that the calldata can name by content identifier.
+    files: &'a [Bytes],
     kept: Vec<(SafeText, SafeText)>,
     left_out: usize,
 }
 
-impl Lines {
+impl Lines<'_> {
     fn line(&mut self, name: &str, text: &str) {
         if self.kept.len() >= MAX_LINES {
             self.left_out = self.left_out.saturating_add(1);
@@ -59,12 +61,19 @@ impl Lines {
         }
     }
 
-    /// A file: its content if the URI contains it, else the URI.
+    /// A file: its content if the URI contains it or is the identifier of a known one, else the URI.
     fn file(&mut self, uri: &str) {
-        let inside = uri.strip_prefix(DATA_PREFIX).and_then(|encoded| STANDARD.decode(encoded).ok());
-        match inside.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok()) {
-            Some(value @ (Value::Object(_) | Value::Array(_))) => self.leaves("", &value),
-            Some(_) | None => self.line_if("file", uri),
+        let json = |bytes: &[u8]| match serde_json::from_slice::<Value>(bytes) {
+            Ok(value @ (Value::Object(_) | Value::Array(_))) => Some(value),
+            Ok(_) | Err(_) => None,
+        };
+        if let Some(value) = encoded_json(uri).and_then(|encoded| json(&STANDARD.decode(encoded).ok()?)) {
+            self.leaves("", &value);
+            return;
+        }
+        self.line_if("file", uri);
+        if let Some(value) = self.files.iter().find(|file| uri == content_uri(file)).and_then(|file| json(file)) {
+            self.leaves("", &value);
         }
     }
 
@@ -85,11 +94,30 @@ impl Lines {
     }
 }
 
+/// Address of a file in IPFS: the identifier of its bytes as one block.
+pub fn content_uri(file: &[u8]) -> String {
+    format!("ipfs://{}", Cid::of_raw(file))
+}
+
+/// True if one of these calls to registries names the file by its content identifier.
+pub fn is_named<'a>(file: &[u8], mut calls: impl Iterator<Item = &'a RegistryCall>) -> bool {
+    let wanted = content_uri(file);
+    calls.any(|call| match call {
+        RegistryCall::Register { uri, .. }
+        | RegistryCall::SetUri { uri, .. }
+        | RegistryCall::GiveFeedback { uri, .. }
+        | RegistryCall::RequestValidation { uri, .. }
+        | RegistryCall::RespondValidation { uri, .. } => *uri == wanted,
+        RegistryCall::SetMetadata { .. } | RegistryCall::Transfer { .. } | RegistryCall::RevokeFeedback { .. } => false,
+    })
+}
+
 /// Content that calldata for a registry of agents publishes, as lines with a name and a text; empty for any other call.
-pub fn published(data: &[u8]) -> Vec<(SafeText, SafeText)> {
+/// Of `files`, those count whose content identifiers the calldata contains: their content is computed to be theirs here.
+pub fn published(data: &[u8], files: &[Bytes]) -> Vec<(SafeText, SafeText)> {
     let kinds = [RegistryKind::Identity, RegistryKind::Reputation, RegistryKind::Validation];
     let Some(call) = kinds.into_iter().find_map(|kind| RegistryCall::decode(kind, data)) else { return Vec::new() };
-    let mut lines = Lines::default();
+    let mut lines = Lines { files, ..Lines::default() };
     match call {
         RegistryCall::Register { uri, metadata } => {
             lines.line("agent", "a new one");
@@ -155,11 +183,11 @@ mod tests {
     use super::*;
 
     fn data_uri(value: &Value) -> String {
-        format!("{DATA_PREFIX}{}", STANDARD.encode(value.to_string()))
+        super::super::file::data_uri(value.to_string().as_bytes())
     }
 
     fn lines(call: &RegistryCall) -> Vec<(String, String)> {
-        let lines = published(&call.calldata());
+        let lines = published(&call.calldata(), &[]);
         lines.into_iter().map(|(name, text)| (name.to_string(), text.to_string())).collect()
     }
 
@@ -202,6 +230,22 @@ mod tests {
     }
 
     #[test]
+    fn a_file_in_ipfs_is_shown_if_its_bytes_have_the_named_identifier() {
+        let file = Bytes::from(json!({"name": "Careful", "active": true}).to_string().into_bytes());
+        let other = Bytes::from(json!({"name": "Careless", "active": true}).to_string().into_bytes());
+        let call = RegistryCall::Register { uri: content_uri(&file), metadata: Vec::new() };
+        let lines = |files: &[Bytes]| -> Vec<(String, String)> {
+            let lines = published(&call.calldata(), files);
+            lines.into_iter().map(|(name, text)| (name.to_string(), text.to_string())).collect()
+        };
+        let shown = lines(&[other.clone(), file.clone()]);
+        assert!(has(&shown, "name", "Careful") && has(&shown, "file", &content_uri(&file)), "{shown:?}");
+        // Bytes with another identifier are none of the call's, whatever a session claims.
+        assert_eq!(lines(std::slice::from_ref(&other)), lines(&[]));
+        assert!(is_named(&file, [call.clone()].iter()) && !is_named(&other, [call].iter()));
+    }
+
+    #[test]
     fn a_rating_has_its_decimals_and_its_words() {
         for (value, decimals, shown) in [(8_500, 2, "85.00"), (-5, 3, "-0.005"), (7, 0, "7"), (0, 1, "0.0")] {
             let call = RegistryCall::GiveFeedback {
@@ -228,15 +272,15 @@ mod tests {
         // The agent, twelve hundred entries and the text, of which a thousand are kept.
         assert_eq!(lines.last().unwrap().1, "202 more lines are published and not shown here");
         let file = json!({"z": "\u{202e}evil\u{1b}[2J"});
-        let lines = published(&RegistryCall::SetUri { agent: U256::ZERO, uri: data_uri(&file) }.calldata());
+        let lines = published(&RegistryCall::SetUri { agent: U256::ZERO, uri: data_uri(&file) }.calldata(), &[]);
         assert!(lines[1].1.altered() && !lines[1].1.as_str().contains('\u{1b}'), "{lines:?}");
     }
 
     #[test]
     fn other_calls_publish_nothing() {
-        assert!(published(&[]).is_empty());
+        assert!(published(&[], &[]).is_empty());
         let transfer = [&[0xa9, 0x05, 0x9c, 0xbb][..], &[0; 64]].concat();
-        assert!(published(&transfer).is_empty());
+        assert!(published(&transfer, &[]).is_empty());
         let call = RegistryCall::Transfer { agent: U256::from(3), from: Address::ZERO, to: Address::repeat_byte(9) };
         assert!(has(&lines(&call), "new owner", &Address::repeat_byte(9).to_string()));
     }

@@ -116,6 +116,18 @@ impl Reputation {
     }
 }
 
+/// Maximum of the documents' scale of scores, which is 0.0 to 5.0 stars in hundredths.
+pub const MAX_HUNDREDTHS: u32 = 500;
+
+/// Rating from 0 to 1 on the scale of 0 to 500.
+pub fn hundredths(rating: f64) -> u32 {
+    let score = (rating.clamp(0.0, 1.0) * f64::from(MAX_HUNDREDTHS)).round();
+    // Between 0 and 500 after the clamp.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let score = score as u32;
+    score
+}
+
 /// Reputation at `now`, in seconds since the Unix epoch. Feedback may come in any order.
 pub fn reputation(feedback: &[AuditedFeedback], now: u64) -> Reputation {
     let counts = |given: &&AuditedFeedback| !given.is_revoked && !given.is_related;

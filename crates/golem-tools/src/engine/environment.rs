@@ -30,7 +30,8 @@ use golem_chain::price::PriceChain;
 use golem_chain::provider::{ChainClient, ConnectError, ProviderError};
 use golem_chain::token::{self, TokenId, TokenInfo};
 use golem_protocols::aave::receipts::ReceiptTokens;
-use golem_protocols::erc8004::files::AgentFiles;
+use golem_protocols::erc8004::files::{AgentFiles, IpfsNode};
+use golem_protocols::erc8004::subgraph::Subgraph;
 use golem_protocols::uniswap::discovery::{DiscoveryError, PoolReader};
 use golem_protocols::uniswap::order::OrderKind;
 use golem_protocols::uniswap::positions::PositionKeys;
@@ -100,13 +101,18 @@ pub struct ConnectedChain {
     receipts: Arc<ReceiptTokens>,
 }
 
-/// Readers of agents' files outside the chain, by the kind of network; `None` where none are read.
+/// Services for agents outside the chain: readers of their files by the kind of network, `None` where none are read; the
+/// node that stores own ones; and subgraphs.
 #[derive(Debug, Clone, Default)]
 pub struct AgentFileReaders {
     /// Reader on public networks.
     pub public: Option<Arc<AgentFiles>>,
     /// Reader on devnets.
     pub devnet: Option<Arc<AgentFiles>>,
+    /// IPFS node that stores the files of own agents; `None` where they are written to the chain.
+    pub upload: Option<Arc<IpfsNode>>,
+    /// Subgraphs of the registries by the EIP-155 id of their chain.
+    pub subgraphs: BTreeMap<u64, Arc<Subgraph>>,
 }
 
 /// Configured chain that could not be reached at start.
@@ -220,7 +226,7 @@ impl ToolEnvironment {
 
     /// Returns the reader of agents' files outside the chain; `None` where none are read.
     pub fn agent_files(&self, network: &Network) -> Option<&AgentFiles> {
-        let AgentFileReaders { public, devnet } = &self.agent_files;
+        let AgentFileReaders { public, devnet, .. } = &self.agent_files;
         if network.kind == NetworkKind::Devnet { devnet.as_deref() } else { public.as_deref() }
     }
 

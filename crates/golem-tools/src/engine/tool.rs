@@ -73,6 +73,16 @@ pub trait WriteTool: 'static {
         params: Self::Params,
     ) -> impl Future<Output = Result<(Proposal, Self::Plan), ToolError>> + Send;
 
+    /// Completes outside the chain what the operator has allowed and the chain has, before [`Self::output`]. It runs for
+    /// every outcome, rehearsals included, and must check which one it is. Does nothing by default.
+    fn complete(
+        _context: &CallContext,
+        _plan: &mut Self::Plan,
+        _committed: &CommitOutcome,
+    ) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// Summarizes the outcome: rehearsed, done, placed, reverted, pending or stopped half-way. It runs after the fact:
     /// an error here undoes nothing.
     ///
@@ -173,8 +183,9 @@ pub(super) struct PreparedWrite {
 }
 
 /// Function that turns the outcome of a write into the tool's answer.
-pub(super) type AnswerBuilder =
-    Box<dyn FnOnce(&CallContext, &CommitOutcome) -> Result<ToolReply<Value>, ToolError> + Send>;
+pub(super) type AnswerBuilder = Box<
+    dyn for<'a> FnOnce(&'a CallContext, &'a CommitOutcome) -> BoxFuture<'a, Result<ToolReply<Value>, ToolError>> + Send,
+>;
 
 impl ToolDef {
     /// Erases a read tool. A tool whose metadata claims more than reading does not compile.
@@ -258,9 +269,13 @@ fn bind_write<T: WriteTool>(params: &Value, names: &[String]) -> Result<WriteJob
     let params: T::Params = input::typed(params, names)?;
     Ok(Box::new(move |context| {
         Box::pin(async move {
-            let (proposal, plan) = T::prepare(&context, params).await?;
-            let deliver: AnswerBuilder =
-                Box::new(move |context, committed| erased(T::output(context, plan, committed)?));
+            let (proposal, mut plan) = T::prepare(&context, params).await?;
+            let deliver: AnswerBuilder = Box::new(move |context, committed| {
+                Box::pin(async move {
+                    T::complete(context, &mut plan, committed).await;
+                    erased(T::output(context, plan, committed)?)
+                })
+            });
             Ok(PreparedWrite { proposal, deliver })
         })
     }))

@@ -1,13 +1,15 @@
 //! `identity_discover_agents`: finds registered agents by words, protocol, chain and reputation.
 
-use std::cmp::Reverse;
-
+use alloy::primitives::{Address, U256};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::shared::{self, Evaluation, MAX_SCORE, count, hundredths, stars};
-use crate::engine::{CallContext, ReadTool, ToolDef, ToolReply};
+use super::candidates::{Candidates, ConfirmedAgent};
+use super::index::AgentView;
+use super::outside::{self, OutsideRead};
+use super::shared::{self, MAX_SCORE, count, stars};
+use crate::engine::{CallContext, ConnectedChain, ReadTool, ToolDef, ToolReply};
 use crate::shared::invalid;
 use bardo_base::error::ToolError;
 use bardo_base::model::{
@@ -15,18 +17,17 @@ use bardo_base::model::{
 };
 use bardo_base::text::SafeText;
 use golem_protocols::erc8004::AgentId;
-use golem_protocols::erc8004::directory::AgentRecord;
+use golem_protocols::erc8004::card::AgentCard;
+use golem_protocols::erc8004::directory::AgentFile;
 use golem_protocols::erc8004::file::ReadRegistration;
+use golem_protocols::erc8004::reputation::{Reputation, reputation};
+use golem_protocols::erc8004::search::{AgentOrder, AgentQuery, FoundAgent};
 
 /// Definition of the `identity_discover_agents` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<DiscoverAgents>();
 
 /// Maximum number of results.
 const MAX_LIMIT: u32 = 100;
-/// Maximum number of words of a query that count.
-const MAX_WORDS: usize = 16;
-/// Weight of a word in the name, in a service, skill or tool, and in the description.
-const WEIGHTS: [u32; 3] = [3, 2, 1];
 
 /// Parameters of `identity_discover_agents`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -95,6 +96,16 @@ enum SortBy {
     Activity,
 }
 
+impl SortBy {
+    const fn order(self) -> AgentOrder {
+        match self {
+            Self::Relevance => AgentOrder::Relevance,
+            Self::Reputation => AgentOrder::Reputation,
+            Self::Activity => AgentOrder::Activity,
+        }
+    }
+}
+
 /// Result of `identity_discover_agents`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
@@ -104,6 +115,26 @@ pub struct Output {
     total: u32,
     /// True if more follow.
     has_more: bool,
+    /// Place in which each chain's agents were looked up.
+    sources: Vec<Source>,
+}
+
+/// Place in which a chain's agents were looked up. Whatever is shown of an agent is read from the registries either way.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Source {
+    /// EIP-155 id of the chain.
+    chain_id: u64,
+    /// `registries` for the registries' logs; `subgraph` for a subgraph, whose agents the registries confirm.
+    looked_up_in: &'static str,
+    /// Number of the chain's newest block, at which the agents are shown.
+    block: u64,
+    /// Number of blocks that the subgraph is behind; absent without one.
+    blocks_behind: Option<u64>,
+    /// Number of agents of this page that the subgraph names and the registries do not confirm; they are left out. Absent
+    /// without a subgraph.
+    not_confirmed: Option<u32>,
+    /// Reason why a configured subgraph was not used; absent without one.
+    subgraph_problem: Option<String>,
 }
 
 /// Agent in brief. Name, description and services are its own claims.
@@ -111,6 +142,8 @@ pub struct Output {
 struct AgentSummary {
     /// Id by chain and number, such as `8453:42`.
     agent_id: String,
+    /// State of the registration file: `read`, `absent`, `elsewhere` (outside the chain, and not read) or `invalid`.
+    file_status: &'static str,
     /// Claimed name; absent without a readable registration file.
     name: Option<String>,
     /// Claimed purpose; absent without a readable registration file.
@@ -123,23 +156,33 @@ struct AgentSummary {
     average_score: f64,
     /// True if it claims to be in service.
     active: bool,
-    /// A2A agent card as far as the registration file describes it; absent without an A2A service.
+    /// True if the own account owns it.
+    is_own: bool,
+    /// A2A agent card; absent without an A2A service.
     agent_card: Option<A2aAgentCard>,
     /// Share of the query that it matches, from 0 to 1; absent without a query.
     relevance_score: Option<f64>,
 }
 
-/// A2A agent card, as far as the registration file describes it.
+/// A2A agent card: its own content if it could be read, and what the registration file says of it otherwise.
 #[derive(Debug, Serialize, JsonSchema)]
 struct A2aAgentCard {
     /// Address of the card.
     url: String,
-    /// Version of the protocol; absent if the file does not say.
+    /// Claimed name; absent unless the card was read.
+    name: Option<String>,
+    /// Claimed purpose; absent unless the card was read.
+    description: Option<String>,
+    /// Address at which the card says that the agent takes requests; absent unless the card was read.
+    endpoint: Option<String>,
+    /// Version of the protocol; absent if nothing names one.
     version: Option<String>,
     /// Names of the skills.
     skills: Vec<String>,
-    /// True if the card itself was fetched; this version takes its content from the registration file.
+    /// True if the card itself was read; false if the registration file describes it.
     resolved: bool,
+    /// Reason why the card was not read, if there is one.
+    problem: Option<String>,
 }
 
 /// Implementation of `identity_discover_agents`; see [`TOOL_DEF`].
@@ -148,8 +191,8 @@ pub struct DiscoverAgents;
 impl ReadTool for DiscoverAgents {
     const META: ToolMeta = ToolMeta {
         name: "identity_discover_agents",
-        description: "Finds registered agents (ERC-8004) by words, protocol, chain and reputation, with the A2A agent \
-                      card that their registration describes. With a query it searches, without one it browses.",
+        description: "Finds registered agents (ERC-8004) by words, protocol, chain and reputation, with their A2A agent \
+                      cards. With a query it searches, without one it browses.",
         category: Category::Identity,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
@@ -187,107 +230,221 @@ impl ReadTool for DiscoverAgents {
         if let Some(least) = params.min_reputation.filter(|least| *least > MAX_SCORE) {
             return Err(invalid("min_reputation", &format_args!("{least}; expected 0 to {MAX_SCORE}")));
         }
-        let words = words(params.query.as_deref().unwrap_or_default());
-        context.step("Querying subgraph");
-        let mut found = Vec::new();
-        for chain in shared::chains(context, params.chain.as_deref())? {
-            let view = chain.agents.read(chain).await?;
-            for (number, agent) in view.directory.agents() {
-                let id = AgentId { chain_id: chain.network().chain_id, number };
-                found.extend(matching(id, agent, &params, &words, || Evaluation::of(&view, number, agent)));
-            }
-        }
-        context.step("Resolving metadata");
-        let sort_by = params.sort_by.unwrap_or(if words.is_empty() { SortBy::Activity } else { SortBy::Relevance });
-        found.sort_by_key(|one| {
-            let relevance = Reverse(one.relevance);
-            let order = match sort_by {
-                SortBy::Relevance => (relevance, Reverse(u64::from(one.score))),
-                SortBy::Reputation => (Reverse(one.score), Reverse(u64::from(one.relevance))),
-                SortBy::Activity => (Reverse(0), Reverse(one.last_event)),
-            };
-            (order, one.id)
-        });
-        context.step("Loading Agent Cards");
-        let total = count(found.len());
+        let query = params.query();
         let skip = usize::try_from(params.offset).unwrap_or(usize::MAX);
         let take = usize::try_from(params.limit).unwrap_or(usize::MAX);
-        let agents: Vec<_> = found.into_iter().skip(skip).take(take).map(|one| one.summary).collect();
-        let has_more = params.offset.saturating_add(count(agents.len())) < total;
-        let explanation = format!("Found {}.", bardo_base::format::counted(u64::from(total), "agent", "agents"));
-        Ok(ToolReply::new(Output { agents, total, has_more }, explanation))
+        context.step("Querying subgraph");
+        let mut places = Vec::new();
+        for chain in shared::chains(context, params.chain.as_deref())? {
+            places.push(Place::open(context, chain, &query).await?);
+        }
+        // Each found agent with the number of its place.
+        let mut found: Vec<(usize, FoundAgent)> = Vec::new();
+        for (at, place) in places.iter().enumerate() {
+            found.extend(place.found(&query).into_iter().map(|agent| (at, agent)));
+        }
+        found.sort_by_key(|(at, agent)| (query.rank(agent), places.get(*at).map(|place| place.id(agent.id))));
+        let total = count(found.len());
+        let shown: Vec<_> = found.into_iter().skip(skip).take(take).collect();
+        let has_more = params.offset.saturating_add(count(shown.len())) < total;
+        context.step("Resolving metadata");
+        let mut pages = Vec::new();
+        for (at, place) in places.iter().enumerate() {
+            let own: Vec<FoundAgent> = shown.iter().filter(|(of, _)| *of == at).map(|(_, agent)| *agent).collect();
+            pages.push(place.page(context, &query, &own).await?);
+        }
+        context.step("Loading Agent Cards");
+        let mut cards = Vec::new();
+        for (place, page) in places.iter().zip(&pages) {
+            let wanted: Vec<(U256, SafeText)> = page.agents.iter().filter_map(PageAgent::card_address).collect();
+            cards.push(outside::cards(context, place.chain, &wanted).await);
+        }
+        let account = context.world.account;
+        let mut agents = Vec::new();
+        for (at, agent) in &shown {
+            let (Some(place), Some(page), Some(cards)) = (places.get(*at), pages.get(*at), cards.get(*at)) else {
+                continue;
+            };
+            let Some(shown) = page.agents.iter().find(|one| one.id == agent.id) else { continue };
+            let mut summary = shown.summary(place.id(agent.id), &query, cards.get(&agent.id));
+            summary.is_own = account == Some(shown.owner);
+            agents.push(summary);
+        }
+        let sources: Vec<Source> = places.iter().zip(&pages).map(|(place, page)| place.source(page)).collect();
+        let mut explanation = format!("Found {}.", bardo_base::format::counted(u64::from(total), "agent", "agents"));
+        let not_confirmed: u32 = sources.iter().filter_map(|source| source.not_confirmed).sum();
+        if not_confirmed > 0 {
+            explanation.push_str(&format!(" The registries do not confirm {not_confirmed} of a subgraph's."));
+        }
+        Ok(ToolReply::new(Output { agents, total, has_more, sources }, explanation))
     }
 }
 
-struct MatchingAgent {
-    id: AgentId,
-    /// Weight of the words that it matches.
+impl Params {
+    fn query(&self) -> AgentQuery {
+        let protocol = self.protocol.map(Protocol::as_str);
+        let words = self.query.as_deref().unwrap_or_default();
+        AgentQuery::new(words, protocol, self.min_reputation, self.sort_by.map(SortBy::order))
+    }
+}
+
+/// A chain, with the place where its agents are looked up.
+struct Place<'a> {
+    chain: &'a ConnectedChain,
+    lookup: Lookup,
+    /// Reason why the chain's subgraph is not used.
+    problem: Option<String>,
+}
+
+enum Lookup {
+    Registries(AgentView),
+    Subgraph(Candidates),
+}
+
+impl<'a> Place<'a> {
+    /// Asks the chain's subgraph unless ratings decide the query, which only the registries' own logs may; otherwise reads
+    /// the logs.
+    async fn open(context: &CallContext, chain: &'a ConnectedChain, query: &AgentQuery) -> Result<Self, ToolError> {
+        let mut problem = None;
+        if !query.depends_on_ratings() {
+            match Candidates::find(context, chain).await? {
+                Ok(Some(named)) => return Ok(Self { chain, lookup: Lookup::Subgraph(named), problem }),
+                Ok(None) => {}
+                Err(why) => problem = Some(why),
+            }
+        }
+        Ok(Self { chain, lookup: Lookup::Registries(chain.agents.read(chain).await?), problem })
+    }
+
+    fn id(&self, number: U256) -> AgentId {
+        AgentId { chain_id: self.chain.network().chain_id, number }
+    }
+
+    /// Agents that match, without those that a subgraph names and that do not match by its own words.
+    fn found(&self, query: &AgentQuery) -> Vec<FoundAgent> {
+        match &self.lookup {
+            Lookup::Registries(view) => query.search(&view.directory, view.head.time),
+            Lookup::Subgraph(candidates) => {
+                let mut seen = std::collections::BTreeSet::new();
+                let agents = candidates.named.agents.iter().filter(|agent| seen.insert(agent.id));
+                let matching = agents.filter_map(|agent| {
+                    let relevance = query.relevance(agent.file.as_ref())?;
+                    Some(FoundAgent { id: agent.id, relevance, score: 0, last_event: agent.last_event })
+                });
+                matching.collect()
+            }
+        }
+    }
+
+    /// Reads what is shown of these agents: from the registries, and their files from where the registries say.
+    async fn page(&self, context: &CallContext, query: &AgentQuery, own: &[FoundAgent]) -> Result<Page, ToolError> {
+        let mut agents: Vec<PageAgent> = match &self.lookup {
+            Lookup::Registries(view) => {
+                let shown = own.iter().filter_map(|found| Some((found, view.directory.agent(found.id)?)));
+                let with = shown.map(|(found, agent)| PageAgent {
+                    id: found.id,
+                    owner: agent.owner,
+                    uri: agent.uri.clone(),
+                    file: agent.file.clone(),
+                    reputation: reputation(&view.directory.audited(agent), view.head.time),
+                    relevance: found.relevance,
+                });
+                with.collect()
+            }
+            Lookup::Subgraph(candidates) => {
+                let wanted: Vec<U256> = own.iter().map(|found| found.id).collect();
+                let confirmed = candidates.confirm(self.chain, &wanted).await?;
+                confirmed.into_iter().map(|agent| PageAgent::confirmed(agent, candidates.head.time)).collect()
+            }
+        };
+        let elsewhere = agents.iter().filter(|agent| matches!(agent.file, AgentFile::Elsewhere));
+        let wanted: Vec<(U256, SafeText)> = elsewhere.map(|agent| (agent.id, agent.uri.clone())).collect();
+        let mut read = outside::registrations(context, self.chain, &wanted).await;
+        for agent in &mut agents {
+            if let Some(Ok(file)) = read.remove(&agent.id) {
+                agent.file = AgentFile::Read(Box::new(file));
+            }
+        }
+        let mut not_confirmed = None;
+        if matches!(self.lookup, Lookup::Subgraph(_)) {
+            // By the file that the registries name, and not by what the subgraph says of it.
+            agents.retain_mut(|agent| match query.relevance(agent.file.read()) {
+                Some(relevance) => {
+                    agent.relevance = relevance;
+                    true
+                }
+                None => false,
+            });
+            not_confirmed = Some(count(own.len().saturating_sub(agents.len())));
+        }
+        Ok(Page { agents, not_confirmed })
+    }
+
+    fn source(&self, page: &Page) -> Source {
+        let (looked_up_in, head, blocks_behind) = match &self.lookup {
+            Lookup::Registries(view) => ("registries", view.head, None),
+            Lookup::Subgraph(candidates) => ("subgraph", candidates.head, Some(candidates.behind())),
+        };
+        Source {
+            chain_id: self.chain.network().chain_id,
+            looked_up_in,
+            block: head.number,
+            blocks_behind,
+            not_confirmed: page.not_confirmed,
+            subgraph_problem: self.problem.clone(),
+        }
+    }
+}
+
+/// Agents of one chain that are shown.
+struct Page {
+    agents: Vec<PageAgent>,
+    /// Number of agents of a subgraph that the registries do not confirm.
+    not_confirmed: Option<u32>,
+}
+
+/// Agent that is shown.
+struct PageAgent {
+    id: U256,
+    owner: Address,
+    uri: SafeText,
+    file: AgentFile,
+    reputation: Reputation,
     relevance: u32,
-    /// Score of its reputation.
-    score: u32,
-    last_event: u64,
-    summary: AgentSummary,
 }
 
-/// Lower-case words of a query.
-fn words(query: &str) -> Vec<String> {
-    let words = query.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.take(MAX_WORDS).map(str::to_lowercase).collect()
-}
+impl PageAgent {
+    fn confirmed(agent: ConfirmedAgent, now: u64) -> Self {
+        // Only number and mean of the ratings are shown, which no time changes.
+        let reputation = reputation(&agent.feedback, now);
+        Self { id: agent.id, owner: agent.owner, uri: agent.uri, file: agent.file, reputation, relevance: 0 }
+    }
 
-/// Summarises the agent if it matches every filter.
-fn matching(
-    id: AgentId,
-    agent: &AgentRecord,
-    params: &Params,
-    words: &[String],
-    evaluate: impl FnOnce() -> Evaluation,
-) -> Option<MatchingAgent> {
-    let file = agent.file.read();
-    if let Some(protocol) = params.protocol {
-        file?.service(protocol.as_str())?;
+    /// Address of the agent's A2A card.
+    fn card_address(&self) -> Option<(U256, SafeText)> {
+        Some((self.id, self.file.read()?.service("a2a")?.endpoint.clone()))
     }
-    let relevance = file.map_or(0, |file| words.iter().map(|word| weight(file, word)).sum());
-    if !words.is_empty() && relevance == 0 {
-        return None;
-    }
-    let evaluation = evaluate();
-    let reputation = &evaluation.reputation;
-    let is_rated_enough = |least: u32| reputation.ratings > 0 && hundredths(reputation.mean) >= least;
-    if !params.min_reputation.is_none_or(is_rated_enough) {
-        return None;
-    }
-    let best = WEIGHTS[0].saturating_mul(count(words.len()));
-    let summary = AgentSummary {
-        agent_id: id.to_string(),
-        name: file.map(|file| file.name.to_string()),
-        description: file.map(|file| file.description.to_string()),
-        protocols: file.map(protocols).unwrap_or_default(),
-        feedback_count: count(reputation.ratings),
-        average_score: stars(reputation.mean),
-        active: file.is_some_and(|file| file.active),
-        agent_card: file.and_then(agent_card),
-        relevance_score: (!words.is_empty()).then(|| f64::from(relevance) / f64::from(best.max(1))),
-    };
-    Some(MatchingAgent { id, relevance, score: reputation.score(), last_event: agent.last_event, summary })
-}
 
-/// Weight of a lower-case word, by the best place that contains it.
-fn weight(file: &ReadRegistration, word: &str) -> u32 {
-    let has = |text: &SafeText| text.as_str().to_lowercase().contains(word);
-    let mut services = file.services.iter().flat_map(|service| {
-        let lists = [&service.mcp_tools, &service.mcp_prompts, &service.mcp_resources, &service.a2a_skills];
-        std::iter::once(&service.name).chain(lists.into_iter().flatten())
-    });
-    let [of_name, of_service, of_description] = WEIGHTS;
-    if has(&file.name) {
-        of_name
-    } else if services.any(has) {
-        of_service
-    } else if has(&file.description) {
-        of_description
-    } else {
-        0
+    fn summary(&self, id: AgentId, query: &AgentQuery, card: Option<&OutsideRead<AgentCard>>) -> AgentSummary {
+        let file = self.file.read();
+        AgentSummary {
+            agent_id: id.to_string(),
+            file_status: match &self.file {
+                AgentFile::Read(_) => "read",
+                AgentFile::Absent => "absent",
+                AgentFile::Elsewhere => "elsewhere",
+                AgentFile::Invalid(_) => "invalid",
+            },
+            name: file.map(|file| file.name.to_string()),
+            description: file.map(|file| file.description.to_string()),
+            protocols: file.map(protocols).unwrap_or_default(),
+            feedback_count: count(self.reputation.ratings),
+            average_score: stars(self.reputation.mean),
+            active: file.is_some_and(|file| file.active),
+            is_own: false,
+            agent_card: file.and_then(|file| agent_card(file, card)),
+            relevance_score: query.has_words().then(|| f64::from(self.relevance) / f64::from(query.most().max(1))),
+        }
     }
 }
 
@@ -298,12 +455,30 @@ fn protocols(file: &ReadRegistration) -> Vec<String> {
     names
 }
 
-fn agent_card(file: &ReadRegistration) -> Option<A2aAgentCard> {
+fn agent_card(file: &ReadRegistration, read: Option<&OutsideRead<AgentCard>>) -> Option<A2aAgentCard> {
     let service = file.service("a2a")?;
-    Some(A2aAgentCard {
+    let texts = |list: &[SafeText]| list.iter().map(SafeText::to_string).collect();
+    let described = A2aAgentCard {
         url: service.endpoint.to_string(),
+        name: None,
+        description: None,
+        endpoint: None,
         version: service.version.as_ref().map(SafeText::to_string),
-        skills: service.a2a_skills.iter().map(SafeText::to_string).collect(),
+        skills: texts(&service.a2a_skills),
         resolved: false,
+        problem: None,
+    };
+    Some(match read {
+        None => described,
+        Some(Err(why)) => A2aAgentCard { problem: Some(why.clone()), ..described },
+        Some(Ok(card)) => A2aAgentCard {
+            name: Some(card.name.to_string()),
+            description: Some(card.description.to_string()),
+            endpoint: Some(card.endpoint.to_string()).filter(|endpoint| !endpoint.is_empty()),
+            version: card.protocol_version.as_ref().map(SafeText::to_string).or(described.version),
+            skills: texts(&card.skills),
+            resolved: true,
+            ..described
+        },
     })
 }

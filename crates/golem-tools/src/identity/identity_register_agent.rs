@@ -1,4 +1,4 @@
-//! `identity_register_agent`: registers an agent of this account, with its registration file as a data URI.
+//! `identity_register_agent`: registers an agent of this account, with its registration file on the chain or in IPFS.
 
 use alloy::primitives::U256;
 use schemars::JsonSchema;
@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::index;
+use super::publish::PublishedFile;
 use super::write::{self, ChainNamed, MAX_LONG_TEXT, MAX_TEXT, RegistryWrite, endpoint, events, published};
 use crate::blocks::newest;
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
@@ -23,7 +24,7 @@ use golem_protocols::erc8004::{AgentId, RegistryCall, RegistryEvent};
 /// Definition of the `identity_register_agent` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<RegisterAgent>();
 
-/// Maximum number of skills and of trust models.
+/// Maximum number of names in a list of the file.
 const MAX_NAMES: usize = 32;
 
 /// Parameters of `identity_register_agent`.
@@ -55,6 +56,15 @@ struct RegistrationInput {
     /// Version of the MCP protocol.
     #[serde(default)]
     tool_version: Option<String>,
+    /// Names of the MCP server's tools.
+    #[serde(default)]
+    tools: Option<Vec<String>>,
+    /// Names of the MCP server's prompts.
+    #[serde(default)]
+    prompts: Option<Vec<String>>,
+    /// Names of the MCP server's resources.
+    #[serde(default)]
+    resources: Option<Vec<String>>,
     /// https URL of its A2A agent card.
     #[serde(default)]
     a2a_endpoint: Option<String>,
@@ -93,11 +103,16 @@ pub struct Output {
     block_number: Option<u64>,
     /// URL of the transaction; absent if none was sent.
     explorer_url: Option<String>,
+    /// Address of the registration file in IPFS; absent for a file on the chain.
+    file_location: Option<String>,
+    /// Reason why the file is not in IPFS although the chain names it; absent if there is none.
+    file_problem: Option<String>,
 }
 
 /// Values kept from preparation for the result.
 pub struct RegistrationPlan {
     registries: RegistrySet,
+    file: PublishedFile,
     name: String,
     /// Id that the registration file names.
     expected: U256,
@@ -110,7 +125,8 @@ impl WriteTool for RegisterAgent {
     const META: ToolMeta = ToolMeta {
         name: "identity_register_agent",
         description: "Registers an agent of this account in the ERC-8004 identity registry, with its registration file \
-                      on chain. It cannot be undone, and everything in it is public. Every safety check applies.",
+                      on chain, or in IPFS where a node is configured. It cannot be undone, and everything in it is \
+                      public. Every safety check applies.",
         category: Category::Identity,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer2,
@@ -148,7 +164,6 @@ impl WriteTool for RegisterAgent {
         let registries = index::registries(chain)?;
         let head = newest(chain).await?;
         index::check_code(chain, &registries, head.hash).await?;
-        context.step("Uploading metadata to IPFS");
         let mut file = registration_file(&params)?;
         context.step("Building registration tx");
         // The file names the agent's own id, which the registry assigns: a trial shows it.
@@ -165,12 +180,17 @@ impl WriteTool for RegisterAgent {
         })?;
         let agent_id = u64::try_from(expected).map_err(|_| invalid("chain_id", &"its agents' ids are too large"))?;
         file.registrations.push(RegistryEntry { agent_id, agent_registry: registries.identity.to_string() });
-        let uri = data_uri(&file)?;
-        let call = RegistryCall::Register { uri, metadata: Vec::new() };
+        let published = PublishedFile::prepare(context, bytes(&file)?).await?;
+        let call = RegistryCall::Register { uri: published.uri(), metadata: Vec::new() };
         let write = RegistryWrite { chain, account, registry, call };
         let summary = format!("Register agent \"{}\" for {account} on {}", file.name, chain.network());
         let proposal = write.propose(context, vec![account], &summary).await?;
-        Ok((proposal, RegistrationPlan { registries, name: file.name, expected }))
+        let proposal = Proposal { files: published.beside_calldata(), ..proposal };
+        Ok((proposal, RegistrationPlan { registries, file: published, name: file.name, expected }))
+    }
+
+    async fn complete(context: &CallContext, plan: &mut RegistrationPlan, committed: &CommitOutcome) {
+        plan.file.store(context, Some("Uploading metadata to IPFS"), committed).await;
     }
 
     fn output(
@@ -201,14 +221,16 @@ impl WriteTool for RegisterAgent {
             gas_used: sent.gas_used,
             block_number: sent.block_number,
             explorer_url: sent.explorer_url,
+            file_location: plan.file.location(),
+            file_problem: plan.file.problem(),
         };
         Ok(ToolReply::new(output, explanation))
     }
 }
 
-/// Encodes the file for the chain.
-pub(super) fn data_uri(file: &RegistrationFile) -> Result<String, ToolError> {
-    file.data_uri().map_err(|error| ToolError::new(ErrorCode::ToolPanicked, error))
+/// Bytes of the file.
+pub(super) fn bytes(file: &RegistrationFile) -> Result<Vec<u8>, ToolError> {
+    file.bytes().map_err(|error| ToolError::new(ErrorCode::ToolPanicked, error))
 }
 
 fn registration_file(params: &Params) -> Result<RegistrationFile, ToolError> {
@@ -223,9 +245,18 @@ fn registration_file(params: &Params) -> Result<RegistrationFile, ToolError> {
     let mut services = Vec::new();
     if let Some(endpoint) = url("tool_endpoint", &input.tool_endpoint)? {
         let version = text("tool_version", &input.tool_version)?;
-        services.push(AgentService { version, ..named("MCP", endpoint) });
-    } else if input.tool_version.is_some() {
-        return Err(invalid("tool_version", &"it needs a tool_endpoint"));
+        let list = |parameter: &str, list: &Option<Vec<String>>| names(parameter, list.as_deref().unwrap_or_default());
+        services.push(AgentService {
+            version,
+            mcp_tools: list("tools", &input.tools)?,
+            mcp_prompts: list("prompts", &input.prompts)?,
+            mcp_resources: list("resources", &input.resources)?,
+            ..named("MCP", endpoint)
+        });
+    } else if input.tool_version.is_some()
+        || [&input.tools, &input.prompts, &input.resources].into_iter().any(Option::is_some)
+    {
+        return Err(invalid("tool_version", &"version, tools, prompts and resources need a tool_endpoint"));
     }
     if let Some(endpoint) = url("a2a_endpoint", &input.a2a_endpoint)? {
         let version = text("a2a_version", &input.a2a_version)?;

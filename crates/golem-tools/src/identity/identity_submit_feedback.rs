@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::index;
+use super::publish::PublishedFile;
 use super::shared::{MAX_SCORE, feedback_id, utc};
 use super::write::{self, ChainNamed, Controllers, MAX_LONG_TEXT, RegistryWrite, events, published, tag};
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
@@ -68,6 +69,10 @@ pub struct Output {
     block_number: Option<u64>,
     /// URL of the transaction; absent if none was sent.
     explorer_url: Option<String>,
+    /// Address of the review in IPFS; absent for a review on the chain, and without one.
+    file_location: Option<String>,
+    /// Reason why the review is not in IPFS although the chain names it; absent if there is none.
+    file_problem: Option<String>,
 }
 
 /// Values kept from preparation for the result.
@@ -75,6 +80,7 @@ pub struct FeedbackPlan {
     registries: RegistrySet,
     id: AgentId,
     score: u32,
+    review: Option<PublishedFile>,
 }
 
 /// Implementation of `identity_submit_feedback`; see [`TOOL_DEF`].
@@ -124,14 +130,22 @@ impl WriteTool for SubmitFeedback {
         let found = write::find(context, &params.agent_id, params.chain_id.as_ref()).await?;
         context.step("Building transaction");
         let registries = index::registries(found.chain)?;
-        let call = feedback(&params, &registries, (found.id, found.now()), account)?;
+        let (call, review) = feedback(context, &params, &registries, (found.id, found.now()), account).await?;
         let controllers = Controllers::read(&found, account).await?;
         call.check(account, &controllers.all).map_err(|error| invalid("agent_id", &error))?;
         let registry = registries.reputation;
         let write = RegistryWrite { chain: found.chain, account, registry, call };
         let summary = summary(found.id, params.score);
         let proposal = write.propose(context, vec![account], &summary).await?;
-        Ok((proposal, FeedbackPlan { registries, id: found.id, score: params.score }))
+        let files = review.as_ref().map(PublishedFile::beside_calldata).unwrap_or_default();
+        let proposal = Proposal { files, ..proposal };
+        Ok((proposal, FeedbackPlan { registries, id: found.id, score: params.score, review }))
+    }
+
+    async fn complete(context: &CallContext, plan: &mut FeedbackPlan, committed: &CommitOutcome) {
+        if let Some(review) = &mut plan.review {
+            review.store(context, None, committed).await;
+        }
     }
 
     fn output(
@@ -155,6 +169,8 @@ impl WriteTool for SubmitFeedback {
             gas_used: sent.gas_used,
             block_number: sent.block_number,
             explorer_url: sent.explorer_url,
+            file_location: plan.review.as_ref().and_then(PublishedFile::location),
+            file_problem: plan.review.as_ref().and_then(PublishedFile::problem),
         };
         Ok(ToolReply::new(output, explanation))
     }
@@ -164,16 +180,17 @@ fn summary(id: AgentId, score: u32) -> String {
     format!("Rate agent {id} with {}.{:02} of 5 stars", score / 100, score % 100)
 }
 
-fn feedback(
+async fn feedback(
+    context: &CallContext,
     params: &Params,
     registries: &RegistrySet,
     (id, now): (AgentId, u64),
     account: Address,
-) -> Result<RegistryCall, ToolError> {
+) -> Result<(RegistryCall, Option<PublishedFile>), ToolError> {
     let value = i128::from(params.score) * VALUE_PER_SCORE;
     let (tag1, tag2) = (tag("tag1", params.tag1.as_deref())?, tag("tag2", params.tag2.as_deref())?);
-    let (uri, hash) = match &params.review {
-        None => (String::new(), B256::ZERO),
+    let (review, hash) = match &params.review {
+        None => (None, B256::ZERO),
         Some(review) => {
             let file = FeedbackFile {
                 agent_registry: registries.identity.to_string(),
@@ -186,16 +203,18 @@ fn feedback(
                 tag2: tag2.clone(),
                 text: published("review", review, MAX_LONG_TEXT)?,
             };
-            file.data_uri().map_err(|error| ToolError::new(ErrorCode::ToolPanicked, error))?
+            let (bytes, hash) = file.bytes().map_err(|error| ToolError::new(ErrorCode::ToolPanicked, error))?;
+            (Some(PublishedFile::prepare(context, bytes).await?), hash)
         }
     };
-    Ok(RegistryCall::GiveFeedback {
+    let call = RegistryCall::GiveFeedback {
         agent: id.number,
         value,
         decimals: VALUE_DECIMALS,
         tags: [tag1, tag2],
         endpoint: String::new(),
-        uri,
+        uri: review.as_ref().map(PublishedFile::uri).unwrap_or_default(),
         hash,
-    })
+    };
+    Ok((call, review))
 }

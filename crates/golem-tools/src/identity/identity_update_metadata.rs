@@ -4,8 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::identity_register_agent::data_uri;
+use super::identity_register_agent::bytes;
 use super::index;
+use super::publish::PublishedFile;
+use super::shared::FoundAgent;
 use super::write::{
     self, ChainNamed, Controllers, MAX_LONG_TEXT, MAX_TEXT, RegistryWrite, endpoint, events, image, published,
 };
@@ -22,6 +24,7 @@ use golem_protocols::erc8004::directory::{AgentFile, RegistrySet};
 use golem_protocols::erc8004::file::{
     AgentService, ReadRegistration, ReadService, RegistrationFile, RegistryEntry, TYPE,
 };
+use golem_protocols::erc8004::location::FileLocation;
 use golem_protocols::erc8004::{AgentId, RegistryCall, RegistryEvent};
 
 /// Definition of the `identity_update_metadata` tool.
@@ -81,12 +84,17 @@ pub struct Output {
     block_number: Option<u64>,
     /// URL of the transaction; absent if none was sent.
     explorer_url: Option<String>,
+    /// Address of the registration file in IPFS; absent for a file on the chain.
+    file_location: Option<String>,
+    /// Reason why the file is not in IPFS although the chain names it; absent if there is none.
+    file_problem: Option<String>,
 }
 
 /// Values kept from preparation for the result.
 pub struct UpdatePlan {
     registries: RegistrySet,
     id: AgentId,
+    file: PublishedFile,
     fields: Vec<&'static str>,
 }
 
@@ -97,8 +105,8 @@ impl WriteTool for UpdateMetadata {
     const META: ToolMeta = ToolMeta {
         name: "identity_update_metadata",
         description: "Changes the registration file of an agent that this account owns or operates (ERC-8004): name, \
-                      description, image, endpoints, active status. The new file is on chain and public. Every safety \
-                      check applies.",
+                      description, image, endpoints, active status. The new file is public, on chain or in IPFS where a \
+                      node is configured. Every safety check applies.",
         category: Category::Identity,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer2,
@@ -133,20 +141,25 @@ impl WriteTool for UpdateMetadata {
         let account = context.world.account(None)?;
         let found = write::find(context, &params.agent_id, params.chain_id.as_ref()).await?;
         Controllers::read(&found, account).await?.require(found.id, account)?;
-        context.step("Uploading to IPFS");
         let registries = index::registries(found.chain)?;
-        let mut file = written(&found.record()?.file, &registries, found.id)?;
+        let mut file = written(&present_file(context, &found).await?, &registries, found.id)?;
         let fields = apply(&params.updates, &mut file)?;
         if file.name.is_empty() {
             return Err(invalid("updates", &"the agent has no readable file yet, so the new one needs a name"));
         }
         context.step("Building update tx");
-        let call = RegistryCall::SetUri { agent: found.id.number, uri: data_uri(&file)? };
+        let published = PublishedFile::prepare(context, bytes(&file)?).await?;
+        let call = RegistryCall::SetUri { agent: found.id.number, uri: published.uri() };
         let registry = registries.identity.address;
         let write = RegistryWrite { chain: found.chain, account, registry, call };
         let summary = format!("Change {} of agent {}", fields.join(", "), found.id);
         let proposal = write.propose(context, vec![account], &summary).await?;
-        Ok((proposal, UpdatePlan { registries, id: found.id, fields }))
+        let proposal = Proposal { files: published.beside_calldata(), ..proposal };
+        Ok((proposal, UpdatePlan { registries, id: found.id, file: published, fields }))
+    }
+
+    async fn complete(context: &CallContext, plan: &mut UpdatePlan, committed: &CommitOutcome) {
+        plan.file.store(context, Some("Uploading to IPFS"), committed).await;
     }
 
     fn output(
@@ -167,15 +180,37 @@ impl WriteTool for UpdateMetadata {
             gas_used: sent.gas_used,
             block_number: sent.block_number,
             explorer_url: sent.explorer_url,
+            file_location: plan.file.location(),
+            file_problem: plan.file.problem(),
         };
         Ok(ToolReply::new(output, explanation))
+    }
+}
+
+/// The agent's file, from IPFS where the registry names content there: its bytes have the named hash. What an https
+/// server says is not copied into a file of this account.
+async fn present_file(context: &CallContext, found: &FoundAgent<'_>) -> Result<AgentFile, ToolError> {
+    let agent = found.record()?;
+    if !matches!(agent.file, AgentFile::Elsewhere) || agent.uri.altered() {
+        return Ok(agent.file.clone());
+    }
+    let is_content = matches!(FileLocation::parse(agent.uri.as_str()), Ok(FileLocation::Ipfs(_)));
+    let Some(files) = context.world.agent_files(found.chain.network()).filter(|_| is_content) else {
+        return Ok(AgentFile::Elsewhere);
+    };
+    match files.read(agent.uri.as_str()).await {
+        Ok(outside) => Ok(match ReadRegistration::read(&outside.bytes) {
+            Ok(file) => AgentFile::Read(Box::new(file)),
+            Err(error) => AgentFile::Invalid(error),
+        }),
+        Err(_) => Ok(AgentFile::Elsewhere),
     }
 }
 
 /// Present content of the agent's file, with its registration in this registry.
 ///
 /// # Errors
-/// `VALIDATION_FAILED` for a file that is not on chain, which an update would lose.
+/// `VALIDATION_FAILED` for a file that cannot be read, which an update would lose.
 fn written(file: &AgentFile, registries: &RegistrySet, id: AgentId) -> Result<RegistrationFile, ToolError> {
     let mut written = match file {
         AgentFile::Read(file) => copied(file),
@@ -191,8 +226,10 @@ fn written(file: &AgentFile, registries: &RegistrySet, id: AgentId) -> Result<Re
             supported_trust: vec!["reputation".to_owned()],
         },
         AgentFile::Elsewhere => {
-            let what = "its registration file is not on chain and is not read here: an update would lose its content";
-            return Err(invalid("agent_id", &what).suggest("Change the file where it is stored."));
+            let what =
+                "its registration file is not on chain and cannot be read here: an update would lose its content";
+            return Err(invalid("agent_id", &what)
+                .suggest("Name a gateway to IPFS under [agents] that has the file, or change it where it is stored."));
         }
     };
     let own = registries.identity.to_string();

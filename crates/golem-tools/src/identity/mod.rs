@@ -1,5 +1,6 @@
 //! Identity tools: agents of the ERC-8004 registries, their reputation, and their validation.
 
+mod candidates;
 pub mod identity_discover_agents;
 pub mod identity_evaluate_agent_trust;
 pub mod identity_get_agent_profile;
@@ -13,6 +14,8 @@ pub mod identity_transfer_ownership;
 pub mod identity_update_metadata;
 pub mod identity_verify_agent;
 pub(crate) mod index;
+mod outside;
+mod publish;
 mod shared;
 mod write;
 

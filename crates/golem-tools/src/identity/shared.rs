@@ -13,11 +13,11 @@ use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::format;
 use golem_protocols::erc8004::AgentId;
 use golem_protocols::erc8004::directory::{AgentRecord, FeedbackRecord};
-use golem_protocols::erc8004::reputation::{AuditedFeedback, Reputation, reputation};
+use golem_protocols::erc8004::reputation::{AuditedFeedback, MAX_HUNDREDTHS, Reputation, hundredths, reputation};
 use golem_protocols::erc8004::trust::{self, TrustEvaluation, Validation};
 
 /// Maximum of the documents' scale of scores, which is 0.0 to 5.0 stars in hundredths.
-pub(super) const MAX_SCORE: u32 = 500;
+pub(super) const MAX_SCORE: u32 = MAX_HUNDREDTHS;
 /// Maximum number of tags and of clients in a summary.
 const MAX_LISTED: usize = 20;
 
@@ -222,15 +222,6 @@ fn decimal(value: i128, decimals: u8) -> String {
 /// Rating from 0 to 1 as stars from 0.0 to 5.0, rounded to hundredths.
 pub(super) fn stars(rating: f64) -> f64 {
     f64::from(hundredths(rating)) / 100.0
-}
-
-/// Rating from 0 to 1 on the scale of 0 to 500.
-pub(super) fn hundredths(rating: f64) -> u32 {
-    let score = (rating.clamp(0.0, 1.0) * f64::from(MAX_SCORE)).round();
-    // Between 0 and 500 after the clamp.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let score = score as u32;
-    score
 }
 
 /// Number of items as the results have it.

@@ -159,6 +159,7 @@ impl RegistryWrite<'_> {
             trade: None,
             recipients,
             order: None,
+            files: Vec::new(),
             replaces: None,
             expected_outcome: SafeText::clean(expected, 300),
         })

@@ -243,6 +243,7 @@ pub(super) async fn prepare(
         trade: None,
         recipients: vec![account],
         order: None,
+        files: Vec::new(),
         replaces: None,
         expected_outcome: SafeText::clean(&plan.sentence(&plan.amount), 300),
     };

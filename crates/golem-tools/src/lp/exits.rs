@@ -181,6 +181,7 @@ pub(super) async fn prepare(
         trade: None,
         recipients: vec![account],
         order: None,
+        files: Vec::new(),
         replaces: None,
         expected_outcome: SafeText::clean(&found.sentence(&found.expected), 300),
     };

@@ -209,6 +209,7 @@ impl WriteTool for TokenApprove {
             trade: None,
             recipients: vec![account],
             order: None,
+            files: Vec::new(),
             replaces: None,
             expected_outcome: SafeText::clean(&expected, 300),
         };

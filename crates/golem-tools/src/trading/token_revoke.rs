@@ -185,6 +185,7 @@ impl WriteTool for TokenRevoke {
             trade: None,
             recipients: vec![account],
             order: None,
+            files: Vec::new(),
             replaces: None,
             expected_outcome: SafeText::clean(&expected, 300),
         };

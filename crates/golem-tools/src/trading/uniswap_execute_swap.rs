@@ -505,6 +505,7 @@ fn proposal(
         }),
         recipients: vec![account],
         order: None,
+        files: Vec::new(),
         replaces: None,
         expected_outcome: SafeText::clean(&expected, 300),
     })

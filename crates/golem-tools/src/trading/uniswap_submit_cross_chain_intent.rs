@@ -262,6 +262,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Int
             holder: settler,
             arrival: Some(BridgeArrival { chain_id: to.chain_id, token: token_out, at_least: least, expected: least }),
         })),
+        files: Vec::new(),
         replaces: None,
         expected_outcome: SafeText::clean(&expected, 300),
     };

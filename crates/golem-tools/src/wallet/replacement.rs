@@ -92,6 +92,7 @@ impl Replacement {
             trade: None,
             recipients: vec![account],
             order: None,
+            files: Vec::new(),
             replaces: Some(ReplacedTx {
                 hash: original,
                 nonce,

@@ -151,6 +151,7 @@ impl WriteTool for WalletTransferToken {
             trade: None,
             recipients: vec![recipient],
             order: None,
+            files: Vec::new(),
             replaces: None,
             expected_outcome: SafeText::clean(&expected, 300),
         };

@@ -67,6 +67,23 @@ pub enum EventEffect {
         /// True if the relayers deliver.
         deliver: bool,
     },
+    /// Ratings of an agent by accounts of the devnet: owners of other agents, and clients.
+    Rate {
+        /// Name of the chain.
+        chain: String,
+        /// Number of the rated agent.
+        agent: u64,
+        /// Keys of the accounts: those of the agents that they own, such as `meridian`, or of clients, such as `ada`.
+        by: Vec<String>,
+        /// Rating from 0 to 100.
+        value: u8,
+        /// Tag of the rating.
+        #[serde(default)]
+        tag: String,
+        /// Number of ratings by each account.
+        #[serde(default = "once")]
+        times: u8,
+    },
     /// Operator's answer to the open approval request. Left to the person if there is one.
     Answer(ScriptedReply),
     /// Stop by the operator.
@@ -111,6 +128,10 @@ pub enum ScriptedReply {
     },
 }
 
+fn once() -> u8 {
+    1
+}
+
 fn five() -> u64 {
     5
 }
@@ -130,6 +151,7 @@ impl ScenarioEvent {
             {
                 Err(ScenarioFlaw::Movement)
             }
+            Some(EventEffect::Rate { value, .. }) if *value > 100 => Err(ScenarioFlaw::Rating(*value)),
             None if self.caption.is_none() => Err(ScenarioFlaw::EmptyCue),
             Some(_) | None => Ok(()),
         }

@@ -45,6 +45,9 @@ pub enum ScenarioFlaw {
     /// A price movement of no or too many basis points, or over no block.
     #[error("prices move by 1 to {MOST_BPS} basis points, up or down, over at least a block")]
     Movement,
+    /// A rating above 100.
+    #[error("a rating of {0}; expected 0 to 100")]
+    Rating(u8),
     /// A cue without action and caption.
     #[error("a cue needs a caption or a `do`")]
     EmptyCue,

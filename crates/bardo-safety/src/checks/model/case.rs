@@ -447,6 +447,7 @@ impl ModelCase {
                 .collect(),
             recipients: vec![recipient],
             order: None,
+            files: Vec::new(),
             replaces: None,
             expected_outcome: SafeText::default(),
         };

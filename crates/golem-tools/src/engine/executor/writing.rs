@@ -393,7 +393,7 @@ impl WriteTask {
         };
         match committed {
             Ok(committed) => {
-                let mut ended = self.ended(&previewed.preview, previewed.deliver, &committed)?;
+                let mut ended = self.ended(&previewed.preview, previewed.deliver, &committed).await?;
                 if committed.state == CommitState::Reverted {
                     let why = acting.pipeline.why_reverted(&committed).await;
                     ended.error = Some(ToolError::new(ErrorCode::ExecutionTxReverted, why));
@@ -411,7 +411,7 @@ impl WriteTask {
     async fn rehearse(&mut self, acting: &WriteAccess, previewed: Previewed) -> Result<CallEnd, CallRefusal> {
         let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
         let rehearsed = rehearsed.map_err(|refusal| refused(refusal.error()))?;
-        self.ended(&previewed.preview, previewed.deliver, &rehearsed)
+        self.ended(&previewed.preview, previewed.deliver, &rehearsed).await
     }
 
     /// Cancels agents' orders that block a fair exit by the operator. The account lock is held, so that no agent places
@@ -686,8 +686,8 @@ impl WriteTask {
 
     /// Builds the outcome from the tool's answer. If the tool fails after something was signed, the outcome still
     /// reports the transactions.
-    fn ended(
-        &self,
+    async fn ended(
+        &mut self,
         preview: &Preview,
         deliver: AnswerBuilder,
         committed: &CommitOutcome,
@@ -723,7 +723,8 @@ impl WriteTask {
                 (status, Some(error))
             }
         };
-        let reply = match deliver(&self.context, committed) {
+        let context = self.context.clone();
+        let reply = match deliver(&context, committed).await {
             Ok(mut reply) => {
                 match reply.decision_hints.take() {
                     Some(Value::Object(own)) => hints.extend(own),
