@@ -18,7 +18,10 @@ fn devnets_use_the_demo_policy_and_other_networks_sign_nothing() {
     assert_eq!((demo["policy"].as_str(), demo["exists"].as_bool()), (Some("demo"), Some(false)));
     assert_eq!(field(&demo, "max_single_trade_usd", "value"), "\"2500\"");
     assert_eq!(field(&demo, "max_single_trade_usd", "enforced_by"), "spending_limit");
-    assert_eq!(field(&demo, "require_rebalance_check", "enforced"), false);
+    for name in ["require_rebalance_check", "min_rebalance_benefit_usd"] {
+        assert_eq!(field(&demo, name, "enforced"), true);
+        assert_eq!(field(&demo, name, "enforced_by"), "rebalance_position");
+    }
     let (out, _, code) = run(bardo(home.path()).env("BARDO_RPC_SEPOLIA", "http://127.0.0.1:1").args([
         "policy",
         "show",

@@ -51,14 +51,20 @@ impl Fixture {
     }
 
     pub(super) async fn over(world: TestHarness, other: &str) -> Self {
+        Self::under(world, other, "").await
+    }
+
+    /// Fixture under the demo policy with these lines.
+    pub(super) async fn under(world: TestHarness, other: &str, lines: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ALL_MIGRATIONS).unwrap();
         // The account gets more of both stablecoins than the demo policy lets it hold of one.
-        let rules = ruled(&world, folder.path(), &store, "max_position_size_usd = \"100000000\"");
-        let pipeline = world.pipeline_under(rules, &store);
+        let lines = format!("max_position_size_usd = \"100000000\"\n{lines}");
+        let rules = ruled(&world, folder.path(), &store, &lines);
+        let pipeline = world.pipeline_under(rules.clone(), &store);
         let (acting, phase) = acting(&world, pipeline, ApprovalMode::Never);
         let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
-        let executor = executor(catalog, seen(&world), world.fabric(), Some(store), Some(acting));
+        let executor = executor(catalog, seen(&world).under(rules), world.fabric(), Some(store), Some(acting));
         let listed = |symbol: &str| {
             let tokens = world.client.network().book.tokens();
             tokens.iter().find(|token| token.symbol == symbol).unwrap().address
@@ -78,7 +84,7 @@ impl Fixture {
         fixture
     }
 
-    fn manager(&self) -> Address {
+    pub(super) fn manager(&self) -> Address {
         self.world.contract(KnownContract::V3PositionManager)
     }
 
@@ -96,12 +102,17 @@ impl Fixture {
     async fn open(&self, amount: u64) -> U256 {
         let [first, second] = self.decimals;
         let middle = if first == second { 0 } else { 276_324 * (i32::from(second > first) * 2 - 1) };
+        self.open_at([middle - 200, middle + 200], amount).await
+    }
+
+    /// Opens a position between two ticks; returns its token.
+    pub(super) async fn open_at(&self, [lower, upper]: [i32; 2], amount: u64) -> U256 {
         let params = Manager::MintParams {
             token0: self.tokens[0],
             token1: self.tokens[1],
             fee: U24::from(FEE),
-            tickLower: I24::try_from(middle - 200).unwrap(),
-            tickUpper: I24::try_from(middle + 200).unwrap(),
+            tickLower: I24::try_from(lower).unwrap(),
+            tickUpper: I24::try_from(upper).unwrap(),
             amount0Desired: self.whole(0, amount),
             amount1Desired: self.whole(1, amount),
             amount0Min: U256::ZERO,
@@ -116,7 +127,7 @@ impl Fixture {
         self.world.ask(self.manager(), Manager::tokenOfOwnerByIndexCall { owner, index }).await
     }
 
-    async fn swap(&self, from: usize, amount: u64) {
+    pub(super) async fn swap(&self, from: usize, amount: u64) {
         let params = SwapRouter02::ExactInputSingleParams {
             tokenIn: self.tokens[from],
             tokenOut: self.tokens[1 - from],

@@ -95,6 +95,8 @@ const fn rule_name_word(name: RuleName) -> &'static str {
         RuleName::MaxLossBps => "Loss against the market",
         RuleName::MinHealthFactor => "Health factor",
         RuleName::MaxBorrowUsd => "One borrowing",
+        RuleName::MinRebalanceBenefitUsd => "Benefit of moving a position",
+        RuleName::RequireRebalanceCheck => "Known benefit of moving a position",
         RuleName::LendingPrices => "Prices of the lending market",
         RuleName::QuoteAboveWitnesses => "Quote above the market",
         RuleName::MinOut => "Minimum output",

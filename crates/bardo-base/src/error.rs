@@ -186,6 +186,9 @@ codes! {
     /// The debt would be too large for its collateral, or the lending market's prices are wrong.
     SafetyHealthFactor, "SAFETY_HEALTH_FACTOR", RiskBlocked, Safety,
         "Borrow or withdraw less, supply more collateral, or repay a part of the debt.";
+    /// Moving a liquidity position is not expected to bring enough, or what it brings is not known.
+    SafetyRebalanceBenefit, "SAFETY_REBALANCE_BENEFIT", RiskBlocked, Safety,
+        "Leave the position, choose another range or a longer horizon, or close the position.";
     /// A value is unknown, so no limit could be checked.
     SafetyPriceUnknown, "SAFETY_PRICE_UNKNOWN", UpstreamUnavailable, Safety,
         "Wait until a live price exists; without a price, no limit can be checked.";

@@ -24,7 +24,7 @@ use golem_protocols::uniswap::v3::manager::{PositionCallError, PositionPlan, Wit
 use golem_protocols::uniswap::v3::position::sqrt_prices_around;
 use golem_protocols::uniswap::v4::manager::KeyedPlan;
 
-pub use deposit::{DepositGround, deposit_faults};
+pub use deposit::{DepositGround, MAX_DEVIATION, deposit_faults};
 
 /// Maximum time until the deadline of a change of a position, in seconds.
 const MAX_DEADLINE: u64 = 3_600;

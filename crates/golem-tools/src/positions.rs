@@ -259,13 +259,25 @@ impl Described {
 
     /// Value of both amounts in dollars, rounded down; `None` without a price of each token that is not zero.
     pub(crate) fn value(&self, key: &PositionKey, amounts: [U256; 2]) -> Option<Usd> {
+        self.value_at(key, amounts, Rounding::Down)
+    }
+
+    /// Value of both amounts in dollars; `None` without a price of each token that is not zero.
+    pub(crate) fn value_at(&self, key: &PositionKey, amounts: [U256; 2], rounding: Rounding) -> Option<Usd> {
         [key.token0, key.token1].into_iter().zip(amounts).try_fold(Usd::ZERO, |sum, (token, raw)| {
             if raw.is_zero() {
                 return Some(sum);
             }
             let amount = TokenAmount::new(raw, self.tokens.get(&token)?.decimals).ok()?;
-            sum.checked_add(Usd::value_of(amount, *self.prices.get(&token)?, Rounding::Down).ok()?).ok()
+            sum.checked_add(Usd::value_of(amount, *self.prices.get(&token)?, rounding).ok()?).ok()
         })
+    }
+
+    /// Prices and decimals of both tokens of a position; `None` without one of them.
+    pub(crate) fn priced(&self, key: &PositionKey) -> Option<[PricedToken; 2]> {
+        let of =
+            |token| Some(PricedToken { usd: *self.prices.get(&token)?, decimals: self.tokens.get(&token)?.decimals });
+        Some([of(key.token0)?, of(key.token1)?])
     }
 
     /// Value of a position with what it is owed, in dollars, rounded down; zero if it cannot be withdrawn; `None` without a

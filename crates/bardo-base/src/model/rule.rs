@@ -109,6 +109,10 @@ named! {
         MinHealthFactor = "min_health_factor",
         /// Dollars of debt that one borrowing adds.
         MaxBorrowUsd = "max_borrow_usd",
+        /// Expected benefit of moving a liquidity position.
+        MinRebalanceBenefitUsd = "min_rebalance_benefit_usd",
+        /// The benefit of moving a liquidity position must be known.
+        RequireRebalanceCheck = "require_rebalance_check",
         /// The lending market's prices must be those of the feeds and pools.
         LendingPrices = "lending_prices",
         /// A quote above the value by feeds and other pools.

@@ -26,7 +26,7 @@ pub enum EnforcedBy {
     Routing,
     /// The file parser, which rejects any other value.
     Load,
-    /// Nothing: only the tool of this name could violate it.
+    /// The tool of this name, which alone could violate it.
     Tool(&'static str),
 }
 
@@ -220,9 +220,11 @@ table! {
             /// filler's gas cost outweighs the protection.
             uniswapx_from_usd: MaxUsd = EnforcedBy::Routing;
 
-            /// Minimum benefit of moving a liquidity position, in dollars.
+            /// Minimum benefit of moving a liquidity position, in dollars: the fees that its new range is expected to earn,
+            /// less the loss to arbitrage, the swap and the gas. A position that is closed and opened by two calls is not moved.
             min_rebalance_benefit_usd: MinUsd = EnforcedBy::Tool("rebalance_position");
-            /// Requires a check of the benefit before a liquidity position is moved.
+            /// Requires that the benefit is known before a liquidity position is moved. Without it, too little data or a
+            /// missing price does not keep a position from being moved; a known benefit must reach the minimum in any case.
             require_rebalance_check: Require = EnforcedBy::Tool("rebalance_position");
 
             /// Dollars above which a single tool needs approval: TOOL = { requires_approval_above_usd = "…" }.

@@ -36,14 +36,6 @@ pub enum PolicyError {
         /// Description of the error, with a correct form.
         what: String,
     },
-    /// An installed tool could violate a rule that nothing enforces.
-    #[error("nothing enforces {field}, although {tool} is installed: remove that tool")]
-    Unenforced {
-        /// Name of the rule.
-        field: String,
-        /// Name of the tool.
-        tool: &'static str,
-    },
 }
 
 /// Reads the policy file at `path`; `None` if there is no such file.

@@ -260,6 +260,8 @@ pub enum PolicyEnforcer {
     TradingTools,
     /// The reader of the policy file.
     Reader,
+    /// The tool of this name.
+    Tool(&'static str),
 }
 
 impl fmt::Display for PolicyEnforcer {
@@ -270,20 +272,15 @@ impl fmt::Display for PolicyEnforcer {
             Self::Sender => f.write_str("sender"),
             Self::TradingTools => f.write_str("trading tools"),
             Self::Reader => f.write_str("this file's reader"),
+            Self::Tool(tool) => f.write_str(tool),
         }
     }
 }
 
-/// Nothing enforces a field of the policy.
+/// Nothing enforces a field of the policy: the only tool that could violate it is not installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NotEnforced {
-    /// The tool that could break it is installed.
-    #[error("NOT ENFORCED although {0} is installed")]
-    Although(&'static str),
-    /// The only tool that could break it is not installed.
-    #[error("not enforced: {0} is not installed")]
-    NoTool(&'static str),
-}
+#[error("not enforced: {0} is not installed")]
+pub struct NotEnforced(pub &'static str);
 
 impl PolicyField {
     /// Returns the component that enforces the field if the tools of these names are installed.
@@ -297,23 +294,8 @@ impl PolicyField {
             EnforcedBy::Sending => Ok(PolicyEnforcer::Sender),
             EnforcedBy::Routing => Ok(PolicyEnforcer::TradingTools),
             EnforcedBy::Load => Ok(PolicyEnforcer::Reader),
-            EnforcedBy::Tool(tool) if installed.contains(&tool) => Err(NotEnforced::Although(tool)),
-            EnforcedBy::Tool(tool) => Err(NotEnforced::NoTool(tool)),
+            EnforcedBy::Tool(tool) if installed.contains(&tool) => Ok(PolicyEnforcer::Tool(tool)),
+            EnforcedBy::Tool(tool) => Err(NotEnforced(tool)),
         }
     }
-}
-
-/// Checks that every rule that these tools could violate is enforced.
-///
-/// # Errors
-/// [`PolicyError::Unenforced`] for the first rule that is not.
-pub fn enforceable(installed: &[&str]) -> Result<(), PolicyError> {
-    let fields = Policy::preset(PolicyPreset::ReadOnly).fields().into_iter();
-    let mut open = fields.filter_map(|field| match field.enforced {
-        EnforcedBy::Tool(tool) if installed.contains(&tool) => {
-            Some(PolicyError::Unenforced { field: field.name, tool })
-        }
-        _ => None,
-    });
-    open.next().map_or(Ok(()), Err)
 }

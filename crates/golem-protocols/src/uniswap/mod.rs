@@ -10,6 +10,7 @@ pub mod discovery;
 mod faults;
 pub mod gateway;
 pub mod order;
+pub mod outlook;
 pub mod pool;
 pub mod pool_id;
 pub mod positions;

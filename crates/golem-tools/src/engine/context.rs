@@ -83,6 +83,24 @@ impl CallContext {
         self.executor.rehearsed(call).await
     }
 
+    /// Executor that runs the call.
+    pub(super) fn executor(&self) -> Executor {
+        self.executor.clone()
+    }
+
+    /// True if the call was given one endpoint of a chain that has several, because these contradict each other.
+    pub fn rests_on_one_of_several(&self, chain_id: u64) -> bool {
+        let several = |world: &ToolEnvironment| {
+            world.chain(&chain_id.to_string()).is_ok_and(|chain| chain.client.has_several_endpoints())
+        };
+        several(self.executor.world()) && !several(&self.world)
+    }
+
+    /// True if the caller has a tool of this name.
+    pub fn has_tool(&self, tool: &str) -> bool {
+        self.executor.catalog().get(tool).is_some()
+    }
+
     /// Conditions under which the call runs.
     pub fn conditions(&self) -> &CallConditions {
         &self.call.conditions

@@ -16,6 +16,7 @@ mod keys;
 mod profiles;
 mod rate;
 pub mod schema;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod tool;
@@ -32,5 +33,6 @@ pub use input::{MAX_INPUT_BYTES, MAX_INPUT_DEPTH, ToolInput, json_fault, unambig
 pub use keyring::{Faucet, KeyRevocations, ListedSessionKey, SessionKeyring};
 pub use keys::{MIGRATIONS, forget_keys};
 pub use profiles::categories_of;
+pub use steps::{StepCaller, StepFailure};
 pub use tool::{ReadTool, RecordTool, ToolDef, ToolReply, WriteTool};
 pub use write_access::{ApprovalMode, PaperMode, PaperTrading, UnknownApprovalMode, WriteAccess};

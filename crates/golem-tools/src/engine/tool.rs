@@ -20,6 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::context::CallContext;
+use super::steps::{StepCaller, StepFailure};
 use super::{input, schema};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{ActionClass, CapabilityTier, ToolMeta};
@@ -81,6 +82,21 @@ pub trait WriteTool: 'static {
         _committed: &CommitOutcome,
     ) -> impl Future<Output = ()> + Send {
         std::future::ready(())
+    }
+
+    /// Carries on an action of several steps, once its proposal is done: every further write goes through `steps`, is a
+    /// call of its own with its own preview, approval and permit, and is noted in the plan for the result. It runs after
+    /// something was signed: nobody can cancel it, and a step that fails undoes none before it.
+    ///
+    /// # Errors
+    /// The failure of the step that ends the action early. The result is still summarized.
+    fn carry_on(
+        _context: &CallContext,
+        _steps: &StepCaller,
+        _plan: &mut Self::Plan,
+        _committed: &CommitOutcome,
+    ) -> impl Future<Output = Result<(), StepFailure>> + Send {
+        async { Ok(()) }
     }
 
     /// Summarizes the outcome: rehearsed, done, placed, reverted, pending or stopped half-way. It runs after the fact:
@@ -176,16 +192,55 @@ pub(super) type ReadJob =
 /// Write with valid parameters, ready to prepare.
 pub(super) type WriteJob = Box<dyn FnOnce(CallContext) -> BoxFuture<'static, Result<PreparedWrite, ToolError>> + Send>;
 
-/// Proposal of a write, with the function that turns its outcome into the tool's answer.
+/// Proposal of a write, with the rest of the tool's work after it.
 pub(super) struct PreparedWrite {
     pub(super) proposal: Proposal,
-    pub(super) deliver: AnswerBuilder,
+    pub(super) rest: Box<dyn WriteRest>,
 }
 
-/// Function that turns the outcome of a write into the tool's answer.
-pub(super) type AnswerBuilder = Box<
-    dyn for<'a> FnOnce(&'a CallContext, &'a CommitOutcome) -> BoxFuture<'a, Result<ToolReply<Value>, ToolError>> + Send,
->;
+/// Work of a write tool after the commit of its proposal, with its type erased.
+pub(super) trait WriteRest: Send {
+    /// Runs [`WriteTool::carry_on`].
+    fn carry_on<'a>(
+        &'a mut self,
+        context: &'a CallContext,
+        steps: &'a StepCaller,
+        committed: &'a CommitOutcome,
+    ) -> BoxFuture<'a, Result<(), StepFailure>>;
+
+    /// Runs [`WriteTool::complete`], then [`WriteTool::output`].
+    fn answer<'a>(
+        self: Box<Self>,
+        context: &'a CallContext,
+        committed: &'a CommitOutcome,
+    ) -> BoxFuture<'a, Result<ToolReply<Value>, ToolError>>;
+}
+
+/// Values that a write tool keeps from preparation.
+struct Planned<T: WriteTool>(T::Plan);
+
+impl<T: WriteTool> WriteRest for Planned<T> {
+    fn carry_on<'a>(
+        &'a mut self,
+        context: &'a CallContext,
+        steps: &'a StepCaller,
+        committed: &'a CommitOutcome,
+    ) -> BoxFuture<'a, Result<(), StepFailure>> {
+        Box::pin(T::carry_on(context, steps, &mut self.0, committed))
+    }
+
+    fn answer<'a>(
+        self: Box<Self>,
+        context: &'a CallContext,
+        committed: &'a CommitOutcome,
+    ) -> BoxFuture<'a, Result<ToolReply<Value>, ToolError>> {
+        let Self(mut plan) = *self;
+        Box::pin(async move {
+            T::complete(context, &mut plan, committed).await;
+            erased(T::output(context, plan, committed)?)
+        })
+    }
+}
 
 impl ToolDef {
     /// Erases a read tool. A tool whose metadata claims more than reading does not compile.
@@ -269,14 +324,8 @@ fn bind_write<T: WriteTool>(params: &Value, names: &[String]) -> Result<WriteJob
     let params: T::Params = input::typed(params, names)?;
     Ok(Box::new(move |context| {
         Box::pin(async move {
-            let (proposal, mut plan) = T::prepare(&context, params).await?;
-            let deliver: AnswerBuilder = Box::new(move |context, committed| {
-                Box::pin(async move {
-                    T::complete(context, &mut plan, committed).await;
-                    erased(T::output(context, plan, committed)?)
-                })
-            });
-            Ok(PreparedWrite { proposal, deliver })
+            let (proposal, plan) = T::prepare(&context, params).await?;
+            Ok(PreparedWrite { proposal, rest: Box::new(Planned::<T>(plan)) })
         })
     }))
 }

@@ -46,6 +46,7 @@ pub async fn liquidations(
     let query = LogQuery {
         addresses: vec![pool],
         events: vec![AavePool::LiquidationCall::SIGNATURE_HASH],
+        first: None,
         third: Some(account.into_word()),
     };
     let mut budget = LogBudget::new(REQUESTS, LOGS);

@@ -43,6 +43,9 @@ const EXPIRES_IN: u64 = 900;
 /// tokens with more code need more.
 const DEPOSIT_GAS: u64 = 700_000;
 
+/// Part of a named amount from which on its unused rest is mentioned: a thousandth.
+const REST_FROM: u64 = 1_000;
+
 /// Result of a deposit into a position.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
@@ -93,12 +96,39 @@ pub struct DepositPlan {
     tokens: [TokenInfo; 2],
     symbols: [String; 2],
     prices: [String; 3],
+    /// Amounts that the call named, as maximums; `None` for one that it left open.
+    named: [Option<U256>; 2],
+    slippage: BasisPoints,
 }
 
 impl DepositPlan {
+    /// Says where less is used than the call named, and why; empty where nothing worth mentioning stays.
+    fn rest(&self, used: &[TokenAmount; 2]) -> String {
+        let parts = used.iter().zip(self.named).zip(&self.symbols).filter_map(|((used, named), symbol)| {
+            let named = TokenAmount::new(named?, used.decimals()).ok()?;
+            // Rounding to the pool's units is not worth a word.
+            let is_less = used.raw().saturating_add(named.raw() / U256::from(REST_FROM)) < named.raw();
+            is_less.then(|| format!("{used} of at most {named} {symbol}"))
+        });
+        let parts: Vec<String> = parts.collect();
+        if parts.is_empty() {
+            return String::new();
+        }
+        let why = match self.is_keyed {
+            true => format!(
+                "V4 adds a fixed liquidity, chosen so that the maximum is kept if the price moves by the slippage of {}",
+                self.slippage
+            ),
+            false => "the range takes both tokens in one proportion at this price".to_owned(),
+        };
+        format!("; this uses {}, because {why}", parts.join(" and "))
+    }
+
     fn sentence(&self, [amount0, amount1]: &[TokenAmount; 2]) -> String {
         let ([symbol0, symbol1], [low, high, _]) = (&self.symbols, &self.prices);
-        let ticks = format!("ticks {} to {}, prices {low} to {high}", self.range.lower(), self.range.upper());
+        let used = [*amount0, *amount1];
+        let rest = self.rest(&used);
+        let ticks = format!("ticks {} to {}, prices {low} to {high}{rest}", self.range.lower(), self.range.upper());
         match self.id {
             None => format!(
                 "Open a position in {symbol0}/{symbol1} with {amount0} {symbol0} and {amount1} {symbol1}, {ticks}"
@@ -352,8 +382,11 @@ pub(super) async fn prepare(
         Source::Fees(owed) => (owed.map(Some), ["position_id", "position_id"], true),
     };
     let deadline = chain.deadline_time(&*context.world.clock, target.head_time).saturating_add(EXPIRES_IN);
-    let (plan, most) = match target.pool {
-        PositionPool::Contract(_) => in_v3(&target, (wish, parameters, compounds), &states, slippage, deadline)?,
+    let (plan, most, expected) = match target.pool {
+        PositionPool::Contract(_) => {
+            let (plan, most) = in_v3(&target, (wish, parameters, compounds), &states, slippage, deadline)?;
+            (plan, most, most)
+        }
         PositionPool::Keyed(key) => {
             let deposit = offered_for_liquidity(wish, parameters, &target, slippage)?;
             let change = match target.id.map(PositionId::token) {
@@ -363,7 +396,8 @@ pub(super) async fn prepare(
             };
             let currencies = [key.currency0, key.currency1];
             let plan = KeyedPlan { currencies, change, deadline: U256::from(deadline) };
-            (PositionChange::V4(plan), deposit.most.map(U256::from))
+            let expected = target.range.amounts(target.sqrt_price_x96, deposit.liquidity, true).map_err(impossible)?;
+            (PositionChange::V4(plan), deposit.most.map(U256::from), expected)
         }
     };
     for (state, needed) in states.iter().zip(most).filter(|_| !compounds) {
@@ -403,8 +437,10 @@ pub(super) async fn prepare(
         symbols: [symbol(&states[0]), symbol(&states[1])],
         prices: [price(low)?, price(high)?, price(target.sqrt_price_x96)?],
         tokens: [of0.clone(), of1.clone()],
+        named: if compounds { [None; 2] } else { wish },
+        slippage,
     };
-    let whole = [TokenAmount::new(most[0], of0.decimals)?, TokenAmount::new(most[1], of1.decimals)?];
+    let whole = [TokenAmount::new(expected[0], of0.decimals)?, TokenAmount::new(expected[1], of1.decimals)?];
     let outflow = |token: &TokenInfo, amount| Outflow { token: token.clone(), amount };
     let rest = |state: &TokenState| Inflow {
         token: state.token.clone(),

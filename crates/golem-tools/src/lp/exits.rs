@@ -95,10 +95,28 @@ pub struct ExitPlan {
 }
 
 impl ExitPlan {
+    /// Identity of the position.
+    pub(super) fn id(&self) -> PositionId {
+        self.state.key.id
+    }
+
+    /// Addresses of token0 and token1; the zero address is the native token.
+    pub(super) fn pair(&self) -> [Address; 2] {
+        [self.state.key.token0, self.state.key.token1]
+    }
+
+    /// Expected payment of the withdrawal, in a sentence without its end.
+    pub(super) fn expectation(&self) -> String {
+        self.sentence(&self.expected)
+    }
+
     fn sentence(&self, [amount0, amount1]: &[TokenAmount; 2]) -> String {
         let id = self.state.key.id;
         let what = match self.plan.kind() {
             ChangeKind::Collect => "Collect the fees of",
+            ChangeKind::Remove if self.plan.withdrawn(self.state.liquidity) == self.state.liquidity => {
+                "Withdraw all liquidity of"
+            }
             ChangeKind::Remove => "Withdraw a part of",
             ChangeKind::Close => "Close",
             ChangeKind::Mint | ChangeKind::Increase | ChangeKind::Compound => "Change",
@@ -309,6 +327,30 @@ fn paid(plan: &ExitPlan, committed: &CommitOutcome, pools: Address) -> Option<([
     Some((received, withdrawn))
 }
 
+/// Amounts that the account received, in raw units: by the included transaction, or by the last simulation before it.
+///
+/// # Errors
+/// The errors of finding the chain.
+pub(super) fn received(
+    context: &CallContext,
+    plan: &ExitPlan,
+    committed: &CommitOutcome,
+) -> Result<[U256; 2], ToolError> {
+    let simulated = |token: TokenId| {
+        let moved = committed.simulated.moves.iter().find(|moved| moved.token == token);
+        moved.map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before))
+    };
+    let [first, second] = &plan.tokens;
+    let included = paid(plan, committed, holder(context, plan, committed)?).map(|(received, _)| received);
+    Ok(included.unwrap_or([simulated(first.id), simulated(second.id)]))
+}
+
+/// Contract that holds the tokens of the position's pool.
+fn holder(context: &CallContext, plan: &ExitPlan, committed: &CommitOutcome) -> Result<Address, ToolError> {
+    let chain = context.world.chain(&committed.payload.proposal().chain_id.to_string())?;
+    Ok(positions::contracts(chain)?.holder(&plan.state.key.pool).unwrap_or_default())
+}
+
 pub(super) fn output(
     context: &CallContext,
     plan: &ExitPlan,
@@ -319,22 +361,17 @@ pub(super) fn output(
     let whole = |raw: [U256; 2]| {
         Ok::<_, ToolError>([TokenAmount::new(raw[0], first.decimals)?, TokenAmount::new(raw[1], second.decimals)?])
     };
-    let simulated = |token: TokenId| {
-        let moved = committed.simulated.moves.iter().find(|moved| moved.token == token);
-        moved.map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before))
-    };
-    let chain = context.world.chain(&committed.payload.proposal().chain_id.to_string())?;
-    let pools = positions::contracts(chain)?.holder(&plan.state.key.pool).unwrap_or_default();
-    let (received, fees) = match paid(plan, committed, pools) {
+    let amounts = received(context, plan, committed)?;
+    let fees = match paid(plan, committed, holder(context, plan, committed)?) {
         Some((received, withdrawn)) => {
             let beside = |[first, second]: [U256; 2]| {
                 whole([received[0].saturating_sub(first), received[1].saturating_sub(second)])
             };
-            (received, withdrawn.map(beside).transpose()?)
+            withdrawn.map(beside).transpose()?
         }
-        None => ([simulated(first.id), simulated(second.id)], None),
+        None => None,
     };
-    let received = whole(received)?;
+    let received = whole(amounts)?;
     let explanation = sent.explain(&plan.sentence(&received));
     let taken = plan.plan.withdrawn(plan.state.liquidity);
     let [fees0, fees1] = fees.map_or([None, None], |fees| fees.map(|fee| Some(fee.to_string())));

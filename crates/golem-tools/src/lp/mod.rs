@@ -1,11 +1,14 @@
-//! Liquidity tools: deposits into positions, and withdrawals from them.
+//! Liquidity tools: deposits into positions, withdrawals from them, and moves to another range.
 
 pub mod add_liquidity;
+mod candidate;
 pub mod close_position;
 pub mod collect_fees;
 pub mod compound_fees;
+pub mod compute_rebalance_candidate;
 mod deposits;
 mod exits;
 pub mod increase_liquidity;
 mod range;
+pub mod rebalance_position;
 pub mod remove_liquidity;

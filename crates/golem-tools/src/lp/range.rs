@@ -52,6 +52,21 @@ impl RangeWish {
         }
     }
 
+    /// Reads the parameters like [`RangeWish::of`]; `None` if none is given.
+    ///
+    /// # Errors
+    /// `VALIDATION_FAILED` for a part of a range, or for two.
+    pub(super) fn if_named(
+        prices: [Option<String>; 2],
+        ticks: [Option<i32>; 2],
+        width: Option<String>,
+    ) -> Result<Option<Self>, ToolError> {
+        match (&prices, &ticks, &width) {
+            ([None, None], [None, None], None) => Ok(None),
+            _ => Self::of(prices, ticks, width).map(Some),
+        }
+    }
+
     /// Ticks of the range, rounded outward to the pool's spacing. `decimals` are those of token0 and token1, and
     /// `a_is_first` is true if the call's token A is token0.
     ///
@@ -127,6 +142,7 @@ mod tests {
             sqrt_price_x96: sqrt_price_at_tick(tick).unwrap(),
             tick,
             tick_spacing,
+            provider_fee: [3_000; 2],
         }
     }
 

@@ -118,7 +118,8 @@ pub(crate) async fn read(chain: &ConnectedChain, request: &HistoryRequest<'_>) -
     let range = read_backwards(chain, &wanted, (first.number, head.number), &mut budget, |_| false).await?;
     let swaps = decode(chain, &[source], &range.logs)?;
     let was_limited = range.from > first.number;
-    let intervals = intervals_of_blocks(chain, &swaps, interval).await?;
+    let blocks = swaps.iter().map(|swap| (swap.number, swap.hash, swap.time)).collect();
+    let intervals = intervals_of_blocks(chain, blocks, interval).await?;
     let begins_with = |start: u64| swaps.first().is_some_and(|swap| intervals.get(&swap.number) == Some(&start));
     let (start, before, from_block) = if was_limited {
         // The interval of the first block that was read may have begun before it.

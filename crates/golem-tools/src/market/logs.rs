@@ -78,6 +78,8 @@ pub(crate) struct LogQuery {
     pub(crate) addresses: Vec<Address>,
     /// First topics, which name the events.
     pub(crate) events: Vec<B256>,
+    /// First indexed argument of the events; `None` for any.
+    pub(crate) first: Option<B256>,
     /// Third indexed argument of the events; `None` for any.
     pub(crate) third: Option<B256>,
 }
@@ -105,6 +107,7 @@ pub(crate) async fn read_backwards(
             .event_signature(query.events.clone())
             .from_block(begin)
             .to_block(end);
+        let filter = query.first.map_or(filter.clone(), |first| filter.topic1(first));
         let filter = query.third.map_or(filter.clone(), |third| filter.topic3(third));
         let found = match chain.client.agreed().get_logs(&filter).await.map_err(ProviderError::from) {
             Ok(found) => found,
@@ -155,6 +158,7 @@ fn placed(
             && (first..=last).contains(&placed.number)
             && query.addresses.contains(&placed.log.address)
             && query.events.contains(event)
+            && query.first.is_none_or(|first| placed.log.topics().get(1) == Some(&first))
             && query.third.is_none_or(|third| placed.log.topics().get(3) == Some(&third));
         is_wanted.then_some(placed)
     };
@@ -175,6 +179,6 @@ fn placed(
 }
 
 /// Error for an answer that no honest endpoint gives.
-pub(super) fn inconsistent(chain: &ConnectedChain, what: &str) -> ToolError {
+pub(crate) fn inconsistent(chain: &ConnectedChain, what: &str) -> ToolError {
     ToolError::new(ErrorCode::ChainInconsistent, format_args!("{} {what}", chain.network()))
 }

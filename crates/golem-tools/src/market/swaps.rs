@@ -94,7 +94,7 @@ pub(crate) fn query(sources: &[SwapSource]) -> LogQuery {
     });
     let events: BTreeSet<B256> = events.collect();
     let addresses = sources.iter().map(|source| source.pool).collect();
-    LogQuery { addresses, events: events.into_iter().collect(), third: None }
+    LogQuery { addresses, events: events.into_iter().collect(), first: None, third: None }
 }
 
 /// Decodes the swaps in logs that are in the order of the chain.
@@ -149,6 +149,9 @@ pub(crate) fn decode(
     Ok(swaps)
 }
 
+/// Block with a swap: number, hash, and time by the log itself; see [`PlacedLog::time`].
+pub(crate) type SwapBlock = (u64, B256, Option<u64>);
+
 /// Finds the start of the interval of each block with a swap, by block number. Times of blocks never fall: if the first
 /// and the last block of a range are in one interval, so are all between them. Only headers at which an interval can end
 /// are read.
@@ -157,11 +160,9 @@ pub(crate) fn decode(
 /// `CHAIN_INCONSISTENT` if a block has left the chain or times fall, or the provider's error.
 pub(crate) async fn intervals_of_blocks(
     chain: &ConnectedChain,
-    swaps: &[PoolSwap],
+    mut blocks: Vec<SwapBlock>,
     interval: u64,
 ) -> Result<BTreeMap<u64, u64>, ToolError> {
-    let mut blocks: Vec<(u64, B256, Option<u64>)> =
-        swaps.iter().map(|swap| (swap.number, swap.hash, swap.time)).collect();
     blocks.dedup();
     let start = |time: u64| time - time % interval.max(1);
     let mut starts: Vec<Option<u64>> = blocks.iter().map(|(_, _, time)| time.map(start)).collect();

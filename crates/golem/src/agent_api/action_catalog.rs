@@ -124,6 +124,7 @@ pub const QUERIES: &[QueryKind] = &[
     query("reputation", "identity_get_reputation_summary"),
     query("positions", "list_positions"),
     query("position", "get_position"),
+    query("rebalance-candidate", "compute_rebalance_candidate"),
     query("lending-position", "get_lending_position"),
     query("lending-reserves", "list_lending_reserves"),
     query("vaults", "vault_list"),

@@ -29,6 +29,20 @@ pub struct PoolState {
     pub tick: i32,
     /// Distance between the ticks that a range may end at.
     pub tick_spacing: i32,
+    /// Part of what a swap pays of token0, and of token1, that goes to the providers of liquidity, in millionths: the fee
+    /// less the protocol's part.
+    pub provider_fee: [u32; 2],
+}
+
+/// Fee in millionths less the part that V3's protocol takes of it: nothing, or one `divisor`-th.
+fn less_protocol_part(fee: u32, divisor: u8) -> u32 {
+    if divisor == 0 { fee } else { fee.saturating_sub(fee.div_ceil(u32::from(divisor))) }
+}
+
+/// Fee in millionths of what V4's protocol fee, in millionths of the paid amount, leaves of that.
+fn after_protocol_fee(fee: u32, protocol: u32) -> u32 {
+    let rest = u64::from(fee).saturating_mul(1_000_000_u64.saturating_sub(u64::from(protocol))) / 1_000_000;
+    u32::try_from(rest).unwrap_or(fee)
 }
 
 impl PositionContracts {
@@ -62,7 +76,9 @@ impl PositionContracts {
         }
         let ([token0, token1], tick) = (tokens, slot0.tick.as_i32());
         let pool = PositionPool::Contract(pool);
-        Ok(Some(PoolState { pool, token0, token1, fee, sqrt_price_x96, tick, tick_spacing }))
+        // `SetFeeProtocol`: the divisor of token0 in the lower four bits, that of token1 in the upper ones.
+        let provider_fee = [slot0.feeProtocol % 16, slot0.feeProtocol >> 4].map(|part| less_protocol_part(fee, part));
+        Ok(Some(PoolState { pool, token0, token1, fee, sqrt_price_x96, tick, tick_spacing, provider_fee }))
     }
 
     /// Returns the state of the V4 pool of a key, in one round trip; `None` if it was never given a price, or there is no
@@ -86,6 +102,10 @@ impl PositionContracts {
         if sqrt_price_x96.is_zero() || tick_spacing <= 0 {
             return Ok(None);
         }
+        // `ProtocolFeeLibrary`: twelve bits for what is paid in token0, and twelve for token1.
+        let protocol = slot0.protocolFee.to::<u32>();
+        let provider_fee =
+            [protocol % 4_096, protocol >> 12].map(|protocol| after_protocol_fee(slot0.lpFee.to(), protocol));
         Ok(Some(PoolState {
             pool: PositionPool::Keyed(key),
             token0: key.currency0,
@@ -94,6 +114,7 @@ impl PositionContracts {
             sqrt_price_x96,
             tick: slot0.tick.as_i32(),
             tick_spacing,
+            provider_fee,
         }))
     }
 
@@ -121,5 +142,18 @@ impl PositionContracts {
             hooks: key.hooks,
         });
         Ok(key.filter(|key| key_hash(key) == id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `UniswapV3Pool.swap`: the protocol takes `feeAmount / feeProtocol`. `Pool.swap` of V4: the protocol's fee is taken from
+    /// the input, and the pool's from what is left.
+    #[test]
+    fn the_protocol_takes_its_part_of_the_fee() {
+        assert_eq!([0, 4, 10].map(|divisor| less_protocol_part(3_000, divisor)), [3_000, 2_250, 2_700]);
+        assert_eq!([0, 1_000].map(|protocol| after_protocol_fee(3_000, protocol)), [3_000, 2_997]);
     }
 }

@@ -20,7 +20,8 @@ use crate::engine::catalog::CatalogEntry;
 use crate::engine::context::CallContext;
 use crate::engine::environment::ConnectedChain;
 use crate::engine::keys::KeyClaim;
-use crate::engine::tool::{AnswerBuilder, PreparedWrite, ToolReply, WriteJob};
+use crate::engine::steps::StepCaller;
+use crate::engine::tool::{PreparedWrite, ToolReply, WriteJob, WriteRest};
 use crate::engine::write_access::{ApprovalMode, WriteAccess};
 use bardo_base::error::{ErrorCode, ErrorGroup, ToolError};
 use bardo_base::fabric::{EventKind, ToolOverrun, TxState};
@@ -289,10 +290,10 @@ impl Drop for WriteTask {
     }
 }
 
-/// Preview, with the function that turns its outcome into the tool's answer.
+/// Preview, with the rest of the tool's work after it.
 struct Previewed {
     preview: Arc<Preview>,
-    deliver: AnswerBuilder,
+    rest: Box<dyn WriteRest>,
     /// Account lock count before the preview was prepared; `None` if the lock was held.
     turns: Option<u64>,
 }
@@ -393,7 +394,28 @@ impl WriteTask {
         };
         match committed {
             Ok(committed) => {
-                let mut ended = self.ended(&previewed.preview, previewed.deliver, &committed).await?;
+                let mut rest = previewed.rest;
+                let carried = match committed.state {
+                    CommitState::Done => {
+                        let CallOptions { approve, phase, asked_by, .. } = self.options.clone();
+                        let steps = StepCaller::new(self.context.executor(), (approve, phase, asked_by));
+                        rest.carry_on(&self.context, &steps, &committed).await
+                    }
+                    CommitState::Simulated
+                    | CommitState::Placed
+                    | CommitState::Unclear
+                    | CommitState::Reverted
+                    | CommitState::Stopped { .. } => Ok(()),
+                };
+                let mut ended = self.ended(&previewed.preview, rest, &committed).await?;
+                if let Err(failed) = carried {
+                    ended.status = failed.status;
+                    ended.error = Some(failed.error);
+                    // The first step is done; the action is not.
+                    if let Some(Value::Object(hints)) = ended.reply.as_mut().and_then(|it| it.decision_hints.as_mut()) {
+                        hints.insert("state".to_owned(), Value::from("stopped"));
+                    }
+                }
                 if committed.state == CommitState::Reverted {
                     let why = acting.pipeline.why_reverted(&committed).await;
                     ended.error = Some(ToolError::new(ErrorCode::ExecutionTxReverted, why));
@@ -411,7 +433,7 @@ impl WriteTask {
     async fn rehearse(&mut self, acting: &WriteAccess, previewed: Previewed) -> Result<CallEnd, CallRefusal> {
         let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
         let rehearsed = rehearsed.map_err(|refusal| refused(refusal.error()))?;
-        self.ended(&previewed.preview, previewed.deliver, &rehearsed).await
+        self.ended(&previewed.preview, previewed.rest, &rehearsed).await
     }
 
     /// Cancels agents' orders that block a fair exit by the operator. The account lock is held, so that no agent places
@@ -553,7 +575,7 @@ impl WriteTask {
         let asked = PhaseRequest { phase, own: Some(acting.phase.clone()) };
         let preview = acting.pipeline.preview(proposal, Arc::clone(&acting.account), asked).await;
         let preview = preview.map_err(|refusal| refused(refusal.error()))?;
-        Ok(Previewed { preview: Arc::new(preview), deliver: prepared.deliver, turns })
+        Ok(Previewed { preview: Arc::new(preview), rest: prepared.rest, turns })
     }
 
     /// Waits for the account lock until the permit expires. Returns `None` for an action that only cancels or revokes:
@@ -689,7 +711,7 @@ impl WriteTask {
     async fn ended(
         &mut self,
         preview: &Preview,
-        deliver: AnswerBuilder,
+        rest: Box<dyn WriteRest>,
         committed: &CommitOutcome,
     ) -> Result<CallEnd, CallRefusal> {
         let mut hints = to_json::committed(committed);
@@ -724,7 +746,7 @@ impl WriteTask {
             }
         };
         let context = self.context.clone();
-        let reply = match deliver(&context, committed).await {
+        let reply = match rest.answer(&context, committed).await {
             Ok(mut reply) => {
                 match reply.decision_hints.take() {
                     Some(Value::Object(own)) => hints.extend(own),
