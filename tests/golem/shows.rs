@@ -635,3 +635,48 @@ fn the_same_seed_gives_the_same_story_and_another_seed_another() {
         assert_ne!(json!(one), json!(other), "{show}: the seed decides the market, and so the amounts");
     }
 }
+
+/// Events of the scenario in `examples/known-agent` with these changes, played by its own role.
+fn known_agent(changes: &[(&str, &str)]) -> Vec<Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/known-agent");
+    let mut text = std::fs::read_to_string(folder.join("scenario.toml")).unwrap();
+    for (from, to) in changes {
+        assert!(text.contains(from), "{from}");
+        text = text.replacen(from, to, 1);
+    }
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("known-agent.toml");
+    std::fs::write(&file, text).unwrap();
+    std::fs::create_dir(home.path().join("archetypes")).unwrap();
+    std::fs::copy(folder.join("agent-keeper.toml"), home.path().join("archetypes/agent-keeper.toml")).unwrap();
+    told_in(home.path(), file.to_str().unwrap(), &["--archetype", "agent-keeper"])
+}
+
+/// The figures are those of the scenario's `want`; they are computed by hand here, from the formulas in the operator's
+/// guide.
+///
+/// Registered: file 30, named 20, wallet 15, endpoint 15, active 10: 90. Without ratings (2 · 90 + 5 · 21) / 7 = 40.7.
+/// One rating of 90 by an account that rated nobody else weighs ¼: α = 1.225, β = 1.025; μ = 0.5444, σ = √(1.2556 /
+/// (5.0625 · 3.25)) = 0.2762: 27. Points: 10 · 0.225 = 2.
+/// Six clients thrice with 100 add 6 · (1 + ½ + ¼) = 10.5: α = 11.725, β = 1.025; μ = 0.9196, σ = √(12.018 / (162.56 ·
+/// 13.75)) = 0.0733: 85. Trust (2 · 90 + 5 · 85) / 7 = 86, at most 80. Points: 107, and silver begins at 100.
+#[test]
+fn an_agent_becomes_known_trusted_and_somebody_elses() {
+    let events = known_agent(&[]);
+    assert_eq!(of_kind(&events, "approval:requested").count(), 2, "the registration and the transfer");
+    let verified: Vec<_> = of_kind(&events, "tool:verified").map(|event| event["matched"].clone()).collect();
+    assert_eq!(verified, [true, true]);
+    assert_eq!(captions(&events), [0, 8, 40, 46, 60, 82, 88, 94, 102, 134]);
+    assert!(said(&events).contains(&"Given away, as you approved."), "{:#?}", said(&events));
+}
+
+/// Nothing is published, and nothing that follows is claimed, if the operator says no.
+#[test]
+fn an_agent_that_may_not_register_is_not_known() {
+    let refuses = ("operator = \"approve\"", "operator = \"refuse\"");
+    let expects = ("expect = [\"success\", \"partial\"]", "expect = [\"rejected\"]");
+    let events = known_agent(&[refuses, expects]);
+    assert_eq!(of_kind(&events, "tool:verified").count(), 0);
+    assert!(said(&events).contains(&"Not registered, so nobody can find or rate me."), "{:#?}", said(&events));
+    assert!(!said(&events).iter().any(|words| words.contains("as you approved")));
+}

@@ -2,6 +2,7 @@
 //!
 //! All tests here need external programs, which `.ci/tools/install` fetches; `.ci/run` runs them.
 
+mod agent0;
 mod cast;
 mod process;
 mod quotes;
