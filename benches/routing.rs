@@ -1,4 +1,4 @@
-//! The best route over 10, 50 and 200 pools. Warm: every pool was quoted before, as from the second quote of a block
+//! The best route over 10, 50 and 200 pools, and a rebalance candidate. Warm: every pool was quoted before, as from the second quote of a block
 //! on. Cold: in a new set of pools. Also a complete quote with all reads, over the pools of a devnet in this process,
 //! and our router compared with Uniswap's smart-order-router.
 
@@ -12,10 +12,12 @@ use bardo::chain::provider::ChainClient;
 use bardo::sandbox::plan::SandboxToken;
 use bardo::sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
 use bardo::uniswap::discovery::PoolReader;
+use bardo::uniswap::outlook::{MarketSample, PoolTrade};
 use bardo::uniswap::pool::{FixedAmount, Pool};
 use bardo::uniswap::ratio::Ratio;
 use bardo::uniswap::routing::{GasCost, PoolSet, RouteRequest, best_route};
 use bardo::uniswap::v2::V2Pool;
+use bardo::uniswap::v3::position::TickRange;
 use bardo::uniswap::v3::tick_math::sqrt_price_at_tick;
 use bardo::uniswap::v3::{ALL_TICKS, Tick, V3Pool, V3State};
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
@@ -140,6 +142,32 @@ fn read_and_quoted(criterion: &mut Criterion) {
     });
 }
 
+/// The computation of a rebalance candidate over the most swaps and intervals that one is made of: both the new range and
+/// the present one (goal: under 50 ms).
+fn candidate(criterion: &mut Criterion) {
+    let root = |at: usize| sqrt_price_at_tick((at as i32 * 37) % 401 - 200).unwrap();
+    let trade = |at: usize| PoolTrade {
+        sqrt_price_x96: root(at),
+        liquidity: 10u128.pow(20) + at as u128,
+        paid: [U256::from(10u128.pow(18) * (at as u128 % 2)), U256::from(10u128.pow(18) * (1 - at as u128 % 2))],
+        fee: 500,
+    };
+    let sample = MarketSample {
+        trades: (0..20_000).map(trade).collect(),
+        closes: (0..865).map(root).collect(),
+        interval: 300,
+        seconds: 259_200,
+    };
+    let ranges = [(-600, 600), (-1_200, 1_200)].map(|(lower, upper)| TickRange::new(lower, upper).unwrap());
+    let price = sqrt_price_at_tick(0).unwrap();
+    criterion.bench_function("a rebalance candidate of 20,000 swaps in three days", |bencher| {
+        bencher.iter(|| {
+            let sample = black_box(&sample);
+            ranges.map(|range| sample.outlook(range, 10u128.pow(19), price, 259_200).unwrap().fees)
+        });
+    });
+}
+
 /// Prints a comparison of our router with Uniswap's on the same pools. Both are started here, at the paths that
 /// `.ci/tools/install` has set.
 fn beside_the_sidecar(_: &mut Criterion) {
@@ -156,5 +184,5 @@ fn beside_the_sidecar(_: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, quote, cold, read_and_quoted, beside_the_sidecar);
+criterion_group!(benches, quote, cold, candidate, read_and_quoted, beside_the_sidecar);
 criterion_main!(benches);

@@ -333,6 +333,22 @@ fn holdings_are_rebalanced_over_both_chains() {
     assert_eq!(verified("erc7683_intent_status + destination_balance_diff"), 1);
 }
 
+#[test]
+fn a_market_maker_moves_its_position_only_where_that_pays() {
+    let events = events("market-maker", &[]);
+    assert_eq!(ends(&events, "ada", "add_liquidity"), [None, None], "opened, and opened again by the move");
+    assert_eq!(ends(&events, "ada", "collect_fees"), [None]);
+    let moves = ends(&events, "ada", "rebalance_position");
+    assert_eq!(
+        moves,
+        [Some("SAFETY_REBALANCE_BENEFIT".to_owned()), None],
+        "blocked where it does not pay, and then done"
+    );
+    assert_eq!(ends(&events, "ada", "uniswap_execute_swap"), [None], "the swap of the move");
+    assert_eq!(ends(&events, "ada", "close_position"), [None]);
+    assert_eq!(of_kind(&events, "tool:verified").filter(|event| event["matched"] != true).count(), 0);
+}
+
 /// Health factors of the vitals, in hundredths and in order, while something is owed.
 fn health_factors(events: &[Value]) -> Vec<u64> {
     of_kind(events, "vitals").filter_map(|event| event["lending"]["health"].as_u64()).collect()
@@ -598,13 +614,14 @@ fn plain(value: &Value) -> Value {
 }
 
 /// Every existing scenario.
-const SHOWS: [&str; 9] = [
+const SHOWS: [&str; 10] = [
     "first-tour",
     "price-moved",
     "falling-price",
     "poisoned-note",
     "crash",
     "rebalancing",
+    "market-maker",
     "day-of-trading",
     "repaid-in-time",
     "liquidated",

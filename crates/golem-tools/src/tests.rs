@@ -184,10 +184,6 @@ async fn every_example_works_on_the_devnet() {
         } else if entry.def.meta.name == "get_transaction" {
             // The devnet has no transaction with a hash of zeros.
             assert_eq!(response.error.unwrap().code(), ErrorCode::ValidationFailed);
-        } else if entry.def.meta.name == "compute_rebalance_candidate" {
-            // Nobody trades on this devnet.
-            let error = response.error.unwrap();
-            assert!(error.message().contains("too little data"), "{error:?}");
         } else if entry.def.meta.name == "estimate_gas" {
             // It prepares a write, and no account can sign one.
             assert_eq!(response.error.unwrap().code(), ErrorCode::WalletNotConfigured);

@@ -82,6 +82,7 @@ const BUNDLED: &[(&str, &str)] = &[
     ("crash", include_str!("../../../assets/scenarios/crash.toml")),
     ("day-of-trading", include_str!("../../../assets/scenarios/day-of-trading.toml")),
     ("rebalancing", include_str!("../../../assets/scenarios/rebalancing.toml")),
+    ("market-maker", include_str!("../../../assets/scenarios/market-maker.toml")),
     ("repaid-in-time", include_str!("../../../assets/scenarios/repaid-in-time.toml")),
     ("liquidated", include_str!("../../../assets/scenarios/liquidated.toml")),
 ];
