@@ -574,12 +574,11 @@ impl State {
 
     /// Handles an action in the dialog before leaving.
     fn quit_action(&mut self, action: Action, now: u64) -> Vec<Effect> {
-        let cancels = self.has_open_order();
         let Some(Layer::Quit { since, picked }) = self.display.layers.last_mut() else { return Vec::new() };
         // Every keystroke restarts the guard time.
         let calm = settled(std::mem::replace(since, now), now);
         match action {
-            Action::QuitCancel if calm && cancels => *picked = true,
+            Action::QuitCancel if calm => *picked = true,
             Action::DoIt if calm && *picked => return self.leave(LeaveMode::CancelOrders),
             Action::QuitFinish if calm => return self.leave(LeaveMode::Finish),
             Action::Export => return vec![self.trades_file()],

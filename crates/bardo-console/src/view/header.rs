@@ -111,7 +111,7 @@ fn groups(state: &State) -> Vec<Group> {
     let transactions = state.session.snapshot.as_ref().and_then(|snapshot| snapshot.transactions.as_deref());
     if let Some(chain) = transactions.and_then(|transactions| transactions.used_outside().next()) {
         let words = format!("▲ {chain}: nothing is signed ({})", ScreenId::Transactions.digit());
-        groups.push(Group { rank: 2, pieces: vec![(words, Role::StateBad)] });
+        groups.push(Group { rank: 3, pieces: vec![(words, Role::StateBad)] });
     }
     if let Some((rank, words, role)) = brain(state) {
         groups.push(Group { rank, pieces: vec![(words.to_owned(), role)] });

@@ -80,7 +80,7 @@ pub(crate) fn sample(chain: &str, tool: &str) -> TransactionsState {
             row(10, "token_revoke", Inclusion::Unacknowledged),
             TransactionRow { actionable: false, ..row(8, "token_revoke", Inclusion::InBlock { block: 1_284 }) },
         ],
-        gaps: vec![NonceGap::Foreign { ledger: 11, chain: 12 }],
+        gaps: Vec::new(),
         fault: None,
     };
     let order = OpenOrderRow {
@@ -100,6 +100,7 @@ pub(crate) fn sample(chain: &str, tool: &str) -> TransactionsState {
 fn with(change: impl FnOnce(&mut TransactionsState)) -> TestHarness {
     let mut world = world();
     let mut state = sample("base", "wallet_transfer_token");
+    state.chains[1].gaps = vec![NonceGap::Foreign { ledger: 11, chain: 12 }];
     change(&mut state);
     world.snapshot.transactions = Some(Arc::new(state));
     let name = safe("label “Savings”");

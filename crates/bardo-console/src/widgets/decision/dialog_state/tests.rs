@@ -319,7 +319,11 @@ fn a_yes_waits_until_all_of_it_was_on_the_screen_and_a_no_does_not() {
     for (kind, now) in [(AnswerKind::Once, 10_000), (AnswerKind::Similar, 15_000)] {
         decision.act(Action::Pick(kind), now, 40);
         assert_eq!(decision.picked, None, "{kind:?}");
-        assert!(decision.hint.as_ref().is_some_and(|hint| hint.as_str().contains("5 lines")), "{:?}", decision.hint);
+        assert!(
+            decision.hint.as_ref().is_some_and(|hint| hint.as_str().contains("5 more lines")),
+            "{:?}",
+            decision.hint
+        );
     }
     decision.act(Action::Pick(AnswerKind::Refuse), 20_000, 40);
     assert_eq!(decision.picked, Some(AnswerKind::Refuse));
