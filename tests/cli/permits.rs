@@ -189,8 +189,11 @@ fn a_brain_receives_the_unusable_permit_and_the_reason() {
         envelope_is(&said[name], code, name);
         assert_eq!(said[name]["error"]["message"], message, "{name}");
     };
-    let other = "the simulation hash does not match this permit; the offer is still open";
-    told("other", "PERMIT_MISMATCH", other);
+    // Nothing has changed there, so the advice is about the hash that was sent.
+    let other = &said["other"]["error"];
+    let message = "the simulation hash does not match this permit; the offer is still open";
+    assert_eq!((&other["code"], &other["message"]), (&json!("PERMIT_MISMATCH"), &json!(message)));
+    assert!(other["suggestion"].as_str().unwrap().contains("`simulation_hash` that the preview"), "{other}");
     assert_eq!(said["done"]["status"], "success", "the offer stood: {}", said["done"]);
     told("twice", "PERMIT_CONSUMED", &format!("permit {} was already used", said["permit"].as_str().unwrap()));
     let never = format!("no offer is open under {}: it was withdrawn, has expired, or never existed", "5".repeat(32));

@@ -189,7 +189,7 @@ impl VitalsMeter {
         self.count_failures();
         let reading = PhaseReading {
             drawdown_bps: worth.equity.zip(self.mark.high).and_then(|(equity, high)| drawdown(equity, high)),
-            // Prices come only from feeds. What is missing is no loss that a feed confirms: an endpoint without old events
+            // Prices come only from feeds. A feed confirms no loss by what is missing: an endpoint without old events
             // hides positions, and others can give the account more of them than are read.
             feed_grade: worth.equity.is_some() && !worth.lacks_positions,
             runway: self.runway(now, worth.gas_wei),

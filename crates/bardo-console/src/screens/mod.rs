@@ -209,7 +209,7 @@ pub enum ScreenRequest {
     Confirm {
         /// Title of the dialog: what is asked.
         asks: &'static str,
-        /// What it is about, and what follows from it.
+        /// Text with the subject of the question and the consequences.
         title: SafeText,
         /// Command that a confirmation sends.
         command: Box<SessionCommand>,

@@ -69,7 +69,7 @@ pub enum Layer {
     Confirm {
         /// Title: what is asked.
         asks: &'static str,
-        /// What it is about, and what follows from it.
+        /// Text with the subject of the question and the consequences.
         title: SafeText,
         /// Command that a confirmation sends.
         command: Box<SessionCommand>,

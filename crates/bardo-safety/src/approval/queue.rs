@@ -76,7 +76,7 @@ struct State {
     unrecorded: Vec<ApprovalGrant>,
     /// Permits that were rejected after their request was closed.
     late: VecDeque<PermitId>,
-    /// What actions took from standing approvals, by permit, until their commit ends: the approval's number and the
+    /// Spending that actions took from standing approvals, by permit, until their commit ends: the approval's number and the
     /// spending.
     charges: VecDeque<(PermitId, u64, Usd)>,
     next: u64,

@@ -78,11 +78,12 @@ pub struct Preview {
     pub network: NetworkKind,
     /// True for a paper-mode action, which is never signed.
     pub paper: bool,
-    /// What the account had under way when the action was simulated.
+    /// State of the account's own orders and transactions when the action was simulated.
     pub under_way: UnderWay,
 }
 
-/// What an account has under way on one chain: while it stays the same, so does what a simulation rests on of the account.
+/// Orders and transactions that an account has under way on one chain. While they stay the same, a simulation still rests on
+/// the account's own state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UnderWay {
     /// Amounts that open orders could still take, by token, in raw units.

@@ -1,7 +1,7 @@
 //! Subgraph of a devnet chain's agents, with the entities of the published one
 //! (<https://github.com/agent0lab/subgraph>): agents, their feedback, and the last indexed block.
 //!
-//! The entities are folded anew from the chain's logs for each query, so that it is never behind unless a query asks for
+//! The entities are folded from the chain's logs for each query, so that it is never behind unless a query asks for
 //! it: `?behind=N` answers as it was N blocks ago.
 
 use std::collections::BTreeMap;

@@ -122,7 +122,7 @@ impl SendPermit {
     }
 }
 
-/// Why a transaction in this state no longer waits.
+/// Reason that a transaction in this state no longer waits.
 const fn why_ended(state: SendState) -> &'static str {
     match state {
         SendState::Replaced => "a later transaction has taken the nonce",

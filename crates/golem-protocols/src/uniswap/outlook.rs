@@ -94,7 +94,7 @@ impl MarketSample {
         // σ² · L · √P, both roots in 2^96.
         let moved: U512 = wide_liquidity.checked_mul(U512::from(sqrt_price_x96))? >> 96;
         let moved = moved.checked_mul(U512::from(variance))?.checked_mul(part)?;
-        let spread: U512 = U512::from(4) * U512::from(self.seconds) * U512::from(MILLIONTHS) << 96;
+        let spread: U512 = (U512::from(4) * U512::from(self.seconds) * U512::from(MILLIONTHS)) << 96;
         let loss = narrow(moved.checked_add(spread.checked_sub(U512::from(1))?)?.checked_div(spread)?)?;
         Some(RangeOutlook { in_range, fees: [fees0?, fees1?], loss })
     }
@@ -116,9 +116,7 @@ impl MarketSample {
         let (mut sum, mut lags) = (0_u64, 0_u64);
         for lag in 1..=most {
             let (mut inside, mut all) = (0_u64, 0_u64);
-            for ([moved, start_low, start_high], [end, end_low, end_high]) in
-                ends.iter().zip(ends.iter().skip(lag)).map(|(start, end)| (start, end))
-            {
+            for ([moved, start_low, start_high], [end, end_low, end_high]) in ends.iter().zip(ends.iter().skip(lag)) {
                 // price · end / start, and price · start / end.
                 inside += u64::from(end >= start_low && end < start_high);
                 inside += u64::from(moved >= end_low && moved < end_high);
