@@ -326,7 +326,7 @@ fn on_a_small_terminal_a_yes_waits_until_all_was_seen_and_a_no_does_not() {
     pty.resize(80, 24);
     pty.until_shown("DECISION 1 of 1");
     press(&mut pty, "\x1b");
-    pty.until_shown("nothing is selected");
+    pty.until_shown("PgDn to the end, then approve");
     // After scrolling to the end it can be approved.
     while let Some((first, last, of)) = lines_in_view(&pty.contents()).filter(|(_, last, of)| last < of) {
         pty.type_keys("\x1b[6~");
