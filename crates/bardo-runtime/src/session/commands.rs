@@ -261,11 +261,10 @@ impl SessionState {
                 };
                 self.answer_action(permit, answer, confirmation, proof)
             }
-            // The stop that comes with a rejection has withdrawn the request already, or it has ended otherwise.
-            QuestionKey::Action(permit) if !self.sources.shared.asks_elsewhere(permit)? => match stops {
-                true => Ok(answering::answer_message(&answer)),
-                false => Err(ShareError::Over.into()),
-            },
+            // The stop that comes with a rejection has withdrawn this process's own request already.
+            QuestionKey::Action(permit) if stops && !self.sources.shared.asks_elsewhere(permit)? => {
+                Ok(answering::answer_message(&answer))
+            }
             QuestionKey::Action(permit) => {
                 let by = format!("process {}", std::process::id());
                 let proof = match answer.kind().lets_through() {
