@@ -107,9 +107,12 @@ fn an_agents_file_in_ipfs_is_read_if_it_has_the_named_hash() {
     assert_eq!(requests.load(Ordering::SeqCst), 0);
 }
 
+/// Files of a node by their identifiers.
+type StoredFiles = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
+
 /// An IPFS node that stores what it gets and serves it as a gateway; returns its URL and its store. One that lies names
 /// other content than it was given.
-fn node(honest: bool) -> (String, Arc<Mutex<BTreeMap<String, Vec<u8>>>>) {
+fn node(honest: bool) -> (String, StoredFiles) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let store: Arc<Mutex<BTreeMap<String, Vec<u8>>>> = Arc::default();
