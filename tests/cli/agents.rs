@@ -216,7 +216,7 @@ fn files_are_stored_in_ipfs_after_the_decision_and_the_chain_names_their_content
     assert_eq!((exit, stored()), (0, 3), "{answer}");
     assert!(store.lock().unwrap().values().any(|file| String::from_utf8_lossy(file).contains("As quoted.")));
 
-    // A node that stores something else is told of; one that does not answer stops the call before it is asked about.
+    // A node that stores something else is reported; one that does not answer stops the call before it is asked about.
     let (lies, _) = node(false);
     fixture.configure(&format!("[agents]\ngateways = [\"{url}\"]\nupload = \"{lies}\"\n"));
     let update = json!({"agent_id": "31337:13", "updates": {"active": true}});

@@ -269,8 +269,10 @@ impl Pipeline {
         consent: Consent,
     ) -> Result<CommitOutcome, PipelineRefusal> {
         let prepared = self.take(permit_id).inspect_err(|refusal| {
-            // A used permit belongs to the commit that used it.
-            self.inner.queue.settle_charge(permit_id, refusal.code != ErrorCode::PermitConsumed);
+            // A used permit belongs to the commit that used it, and one of which that is not known may.
+            if refusal.code == ErrorCode::PermitExpired {
+                self.inner.queue.settle_charge(permit_id, true);
+            }
         })?;
         let (payload, pipeline) = (prepared.preview.payload.clone(), self.clone());
         let proposal = prepared.preview.payload.proposal();
