@@ -21,7 +21,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use alloy::dyn_abi::TypedData;
 use alloy::primitives::{Address, U256, address};
+use bardo::chain::permit2::{Permit2Domain, Permit2Message};
 use bardo::uniswap::address::{V2_PAIR_INIT_CODE_HASH, V3_POOL_INIT_CODE_HASH, v2_pair, v3_pool};
 use bardo::uniswap::pool::{FixedAmount, Pool, maximum_in, minimum_out};
 use bardo::uniswap::ratio::Ratio;
@@ -107,6 +109,12 @@ fn each(cases: &[Value], mut run: impl FnMut(&Value)) {
         let name = case["id"].as_str().map_or_else(|| case.to_string().chars().take(120).collect(), str::to_owned);
         check(&name, || run(case));
     }
+}
+
+/// A permit as typed data in JSON, read back as a signer elsewhere reads it; `None` if it cannot be written so.
+fn reparsed(permit: &Permit2Message, domain: &Permit2Domain) -> Option<TypedData> {
+    let written = serde_json::to_string(&permit.typed_data(domain)?).unwrap();
+    Some(serde_json::from_str(&written).unwrap())
 }
 
 fn text(value: &Value) -> &str {

@@ -693,6 +693,31 @@ pub(super) enum KeysAction {
         #[arg(long, value_name = "N")]
         password_fd: Option<u32>,
     },
+    /// Add a key that is on a wallet server, which signs what Bardo asks of it
+    #[command(
+        long_about = "Add a key that is on a wallet server, which signs what Bardo asks of it.\n\nThe server must speak the \
+        published shape of Privy's wallet API. Its credential is stored in an encrypted file like a key, and every \
+        signature that it returns is compared with what was asked. Select it with account = \"NAME\" or --key NAME."
+    )]
+    Server {
+        /// Name of the key: letters, digits, - and _
+        name: String,
+        /// Base URL of the server, such as https://api.privy.io
+        #[arg(long)]
+        url: String,
+        /// Id of the application at the server
+        #[arg(long, value_name = "ID")]
+        app_id: String,
+        /// Id of the wallet at the server
+        #[arg(long, value_name = "ID")]
+        wallet_id: String,
+        /// Read the application's secret from this file descriptor
+        #[arg(long, value_name = "N")]
+        secret_fd: Option<u32>,
+        /// Read the password for the new file from this file descriptor
+        #[arg(long, value_name = "N")]
+        password_fd: Option<u32>,
+    },
     /// List the keys
     List,
     /// Session keys, which act for an owner within what the owner has signed

@@ -440,7 +440,10 @@ fn keys(config: &Config) -> Vec<DoctorFinding> {
         }
         Ok(Some(named @ (SelectedAccount::Key(_) | SelectedAccount::Development { .. }))) => {
             let name = named.key().map(|entry| entry.name.to_string()).unwrap_or_default();
-            found.push(DoctorFinding::ok(CHECK, format!("{name} acts: {}", named.address())));
+            let server = named.key().and_then(|entry| entry.server.as_ref());
+            let server = server.map(|wallet| format!(", with the key on the wallet server {}", wallet.url));
+            let acts = format!("{name} acts: {}{}", named.address(), server.unwrap_or_default());
+            found.push(DoctorFinding::ok(CHECK, acts));
         }
         Ok(None) if found.is_empty() => {
             let (count, files) = (listed.len(), if listed.len() == 1 { "key file" } else { "key files" });

@@ -1,4 +1,5 @@
-//! The `bardo keys` command: creates, imports and lists encrypted key files. Secrets come from a hidden prompt or a
+//! The `bardo keys` command: creates, imports and lists encrypted key files, also those with the credential of a wallet
+//! server that has the key. Secrets come from a hidden prompt or a
 //! file descriptor, never from an argument or the environment, where others could read them.
 
 use std::path::Path;
@@ -12,7 +13,10 @@ use bardo_base::secret::Password;
 use bardo_base::text::{SafeText, width};
 use bardo_runtime::data::DataFolder;
 use bardo_runtime::labels::Labels;
-use bardo_safety::custody::{KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, ListedKey, SecretKey};
+use bardo_runtime::wallet_server::WalletServerClient;
+use bardo_safety::custody::{
+    KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, ListedKey, SecretKey, ServerCredential, ServerWallet,
+};
 
 /// A displayed key with its file.
 #[derive(Debug, Serialize)]
@@ -24,6 +28,9 @@ struct ShownKey {
     ledger: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
+    /// Wallet server that has the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
 }
@@ -36,6 +43,7 @@ impl From<KeyEntry> for ShownKey {
             address: Some(entry.address.to_string()),
             ledger: Some(entry.ledger.to_string()),
             file: Some(entry.path.display().to_string()),
+            server: entry.server.map(|wallet| wallet.url.to_string()),
             problem: None,
         }
     }
@@ -58,11 +66,7 @@ pub(super) fn run(
             create(&folder, &keystore, &name, &key, &password, json)
         }
         KeysAction::Import { name, mnemonic, index, keystore: file, secret_fd, password_fd } => {
-            if secret_fd.is_some() && secret_fd == password_fd {
-                return Err(CommandFailure::usage(
-                    "--secret-fd and --password-fd must be two different descriptors, each with one secret".into(),
-                ));
-            }
+            two_descriptors(*secret_fd, *password_fd)?;
             let name = free_name(&keystore, name)?;
             let key = match file {
                 Some(file) => from_file(file, *secret_fd)?,
@@ -72,9 +76,52 @@ pub(super) fn run(
             let password = secret::new_password(*password_fd, "password for the key file")?;
             create(&folder, &keystore, &name, &key, &password, json)
         }
+        KeysAction::Server { name, url, app_id, wallet_id, secret_fd, password_fd } => {
+            two_descriptors(*secret_fd, *password_fd)?;
+            let name = free_name(&keystore, name)?;
+            let wallet = ServerWallet::parse(url, app_id, wallet_id);
+            let wallet = wallet.map_err(|error| CommandFailure::usage(error.to_string()))?;
+            let credential = secret::password(&secret::read(*secret_fd, "secret of the application at the server")?);
+            let credential = ServerCredential::new(credential)?;
+            let password = secret::new_password(*password_fd, "password for the new file")?;
+            add_server(&folder, &keystore, (name, wallet, credential), &password, json)
+        }
         KeysAction::List => list(&keystore, json),
         KeysAction::Session { action } => session_keys::run(action, &config, json),
     }
+}
+
+/// Checks that each secret has a descriptor of its own.
+fn two_descriptors(secret: Option<u32>, password: Option<u32>) -> Result<(), CommandFailure> {
+    if secret.is_some() && secret == password {
+        let why = "--secret-fd and --password-fd must be two different descriptors, each with one secret";
+        return Err(CommandFailure::usage(why.into()));
+    }
+    Ok(())
+}
+
+/// Asks the wallet server for the wallet, and stores its credential.
+fn add_server(
+    folder: &DataFolder,
+    keystore: &Keystore,
+    (name, wallet, credential): (KeyName, ServerWallet, ServerCredential),
+    password: &Password,
+    json: bool,
+) -> Result<CliExit, CommandFailure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let server = WalletServerClient::new(&wallet, &credential)?;
+    let found = runtime.block_on(server.describe())?;
+    let ledger = runtime.block_on(folder.open_real_ledger(SystemClock.now_millis()))?;
+    let ledger: LedgerId = ledger.id().parse()?;
+    let wallet = wallet.of(found.address);
+    let entry = keystore.create_server(&name, (&wallet, &credential), password, &ledger)?;
+    if found.policies == 0 {
+        eprintln!(
+            "bardo: the server enforces no policy on this wallet: whoever has its credential can do anything with it"
+        );
+    }
+    eprintln!("The key stays on {}; this file has the credential. Compare the address with the server's.", wallet.url);
+    show_new(folder, entry, json)
 }
 
 /// Checks that the name is free before any prompt, so that no secret is typed in vain.
@@ -106,7 +153,12 @@ fn create(
     let ledger: LedgerId = ledger.id().parse()?;
     let entry = keystore.create(name, key, password, &ledger)?;
     eprintln!("Back up {} and its password in separate places: without both, the key is lost.", entry.path.display());
-    match Labels::of(folder).confusable_with_key(&name.to_string(), entry.address) {
+    show_new(folder, entry, json)
+}
+
+/// Prints a new entry, and whether a label can be confused with it.
+fn show_new(folder: &DataFolder, entry: KeyEntry, json: bool) -> Result<CliExit, CommandFailure> {
+    match Labels::of(folder).confusable_with_key(&entry.name.to_string(), entry.address) {
         Ok(Some(why)) => eprintln!("bardo: the key was stored, but {why}"),
         Ok(None) => {}
         Err(error) => eprintln!("bardo: the key was not compared with the labels: {error}"),
@@ -127,7 +179,7 @@ fn list(keystore: &Keystore, json: bool) -> Result<CliExit, CommandFailure> {
             Ok(entry) => entry.into(),
             Err(error) => {
                 let problem = Some(SafeText::clean(&error.to_string(), 400).to_string());
-                ShownKey { name: name.to_string(), address: None, ledger: None, file: None, problem }
+                ShownKey { name: name.to_string(), address: None, ledger: None, file: None, server: None, problem }
             }
         });
     }
@@ -146,8 +198,11 @@ fn table(shown: &[ShownKey]) -> String {
     let names = shown.iter().map(|one| width(&one.name)).max().unwrap_or(0);
     shown
         .iter()
-        .map(|ShownKey { name, address, ledger, problem, .. }| match (address, problem) {
-            (Some(address), None) => format!("{name:names$}  {address}  {}\n", ledger.as_deref().unwrap_or_default()),
+        .map(|ShownKey { name, address, ledger, server, problem, .. }| match (address, problem) {
+            (Some(address), None) => {
+                let server = server.as_ref().map(|server| format!("  key on {server}")).unwrap_or_default();
+                format!("{name:names$}  {address}  {}{server}\n", ledger.as_deref().unwrap_or_default())
+            }
             (_, problem) => format!("{name:names$}  {}\n", problem.as_deref().unwrap_or_default()),
         })
         .collect()

@@ -136,6 +136,40 @@ fn a_stock_cast_wallet_opens_ours_and_ours_opens_casts() {
     assert_eq!(rewritten["crypto"]["kdfparams"]["n"], 262_144);
 }
 
+#[test]
+fn a_key_of_a_wallet_server_is_added_after_the_server_described_it() {
+    use bardo_testkit::wallet_server::{APP_ID, LocalWalletServer, SECRET, ServerMode, WALLET_ID};
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let server = LocalWalletServer::start(FIRST.parse().unwrap());
+    let add = |name: &str, wallet: &str, secret: &str| {
+        let url = server.url();
+        let place = format!("--url {url} --app-id {APP_ID} --wallet-id {wallet} --secret-fd 3 --password-fd 4");
+        with_secrets(home, &format!("keys server {name} {place}"), secret, "battery staple")
+    };
+    let (out, err, code) = add("wrong", WALLET_ID, "another-secret");
+    assert!((out.as_str(), code) == ("", 1) && err.contains("401") && !err.contains("another-secret"), "{err}");
+    let (_, err, code) = add("other", "no-such-wallet", SECRET);
+    assert!(code == 1 && err.contains("404"), "{err}");
+    let (out, err, code) = add("far", WALLET_ID, SECRET);
+    assert!(code == 0 && out.contains(FIRST_ADDRESS) && out.contains("key on http://127.0.0.1:"), "{out} {err}");
+    assert!(err.contains("no policy"), "the server of this test has none: {err}");
+    let listed = list(home);
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["address"]), (1, &FIRST_ADDRESS.into()));
+    for hidden in [SECRET, "canary"] {
+        let file = fs::read_to_string(listed[0]["file"].as_str().unwrap()).unwrap();
+        assert!(![&file, &out, &err].iter().any(|text| text.contains(hidden)), "{file} {out} {err}");
+    }
+    // It acts on real networks only, like every key; one that does not answer is enough to see who would sign.
+    fs::write(home.join("config.toml"), "network = \"sepolia\"\naccount = \"far\"\n").unwrap();
+    let (out, _, _) = run(bardo(home).args(["doctor"]));
+    assert!(out.contains("far acts: ") && out.contains("with the key on the wallet server http://127.0.0.1:"), "{out}");
+    // A server that describes another address than it did is not used.
+    server.behave(ServerMode::OtherAddress);
+    let (_, err, code) = add("far", WALLET_ID, SECRET);
+    assert!(code == 1 && err.contains("already"), "{err}");
+}
+
 /// Output of the terminal while a person creates a key at the prompt.
 #[test]
 fn a_password_prompt_shows_no_input() {

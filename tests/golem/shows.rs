@@ -419,6 +419,26 @@ fn indebted(more: &str) -> String {
 
 const FALLS: &str = "[[cue]]\nat = 30\ndo = { market = { asset = \"ETH\", bps = -600, blocks = 3 } }\n";
 
+/// An order at an absurd price that binds all of the debt's token would keep the rescue off until it expires.
+#[test]
+fn an_order_of_its_own_does_not_keep_a_golem_from_repaying() {
+    let folder = tempfile::tempdir().unwrap();
+    let show = folder.path().join("bound.toml");
+    let lines = include_str!("../../assets/scenarios/liquidated.toml");
+    let (loan, _) = lines.split_once("[[beat]]\nat = 24").expect("the sale of what was borrowed");
+    let order = "[[beat]]\nat = 24\ndo = \"act\"\nexpect = [\"success\", \"partial\"]\nparams = { kind = \"limit-order\", \
+                 params = { token_in = \"WBTC\", token_out = \"USDC\", amount = \"max\", limit_price = \"9000000\", \
+                 chain = \"ethereum\" } }\n";
+    // From a health factor of about 1.6 to about 1.4; a debt that is liquidated has one below 1.
+    let rise = "[[cue]]\nat = 40\ndo = { market = { asset = \"BTC\", bps = 1500, blocks = 2 } }\n";
+    std::fs::write(&show, format!("{loan}{order}{rise}")).unwrap();
+    let events = events(show.to_str().unwrap(), &["--ticks", "90"]);
+    assert!(health_factors(&events).iter().any(|factor| *factor < 150), "it fell: {:?}", health_factors(&events));
+    assert_eq!(ends(&events, "ada", "uniswap_place_limit_order"), [None]);
+    assert_eq!(ends(&events, "ada", "uniswapx_cancel_order"), [None], "its own order, which nobody asked it to cancel");
+    assert_eq!(ends(&events, "ada", "lending_repay"), [None]);
+}
+
 /// A stop means that nothing new begins, whatever the health factor is.
 #[test]
 fn a_paused_golem_repays_nothing_by_itself() {

@@ -207,6 +207,9 @@ async fn the_policy_bounds_a_debt() {
     assert_eq!(refusal, Some(ErrorCode::ValidationFailed), "{why}");
     fixture.done("lending_borrow", "DAI", "500").await;
     assert!(fixture.health().await > U256::from(2_900_000_000_000_000_000_u64), "1,482 / 500 = 2.96");
+    // 500 and 401 are above what may be owed, each of them is not.
+    let (refusal, why) = fixture.refused("lending_borrow", "DAI", "401").await;
+    assert!(refusal == Some(ErrorCode::SafetyHealthFactor) && why.contains("owed afterwards"), "{why}");
     // 702 of weighted supply would secure 500 of debt: 1.40.
     let (refusal, why) = fixture.refused("lending_withdraw", "USDC", "1000").await;
     assert_eq!(refusal, Some(ErrorCode::SafetyHealthFactor), "{why}");

@@ -33,6 +33,7 @@ mod consent;
 mod crowd;
 mod delays;
 mod delegated;
+mod embedded;
 mod endpoint_ahead;
 mod endpoints;
 mod feeds;

@@ -13,7 +13,7 @@ use bardo::chain::permit2::Permit2Domain;
 use bardo::intents::{CrossChainIntent, OpenedIntent, order_id, read_relay};
 use serde_json::{Value, json};
 
-use super::{check, each, list, parse, text};
+use super::{check, each, list, parse, reparsed, text};
 
 /// Runs every top-level array of the file; an unknown one fails.
 pub fn run(file: &Value) -> usize {
@@ -174,6 +174,7 @@ fn permit(id: &str, case: &Value, intent: &CrossChainIntent) {
         json!({"types": types, "primaryType": "PermitWitnessTransferFrom", "domain": stated, "message": message});
     let typed: TypedData = serde_json::from_value(typed).unwrap();
     assert_eq!(typed.eip712_signing_hash().unwrap(), digest, "{id}");
+    assert_eq!(reparsed(&permit, &domain).unwrap().eip712_signing_hash().unwrap(), digest, "{id}");
 
     let signer: PrivateKeySigner = parse(&case["signerPrivateKey"]);
     assert_eq!(signer.address(), intent.user, "{id}");

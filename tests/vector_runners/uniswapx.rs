@@ -14,7 +14,7 @@ use bardo::uniswap::order::decay::{curve, points};
 use bardo::uniswap::order::{OrderKind, OutputAmount, ResolutionPoint, UniswapXOrder};
 use serde_json::{Value, json};
 
-use super::{each, list, parse, text};
+use super::{each, list, parse, reparsed, text};
 
 /// Runs every top-level array of the file; an unknown one fails.
 pub fn run(file: &Value) -> usize {
@@ -77,6 +77,8 @@ fn permit(id: &str, case: &Value, order: &UniswapXOrder, domain: Permit2Domain) 
     }))
     .unwrap();
     assert_eq!(typed.eip712_signing_hash().unwrap(), digest, "{id}");
+    // Ours in JSON is the same message to that parser.
+    assert_eq!(reparsed(&permit, &domain).unwrap().eip712_signing_hash().unwrap(), digest, "{id}");
 }
 
 fn cosigner(id: &str, case: &Value, order: &UniswapXOrder, chain_id: u64) {

@@ -204,6 +204,15 @@ codes! {
     /// No signer is available for a write.
     WalletNotConfigured, "WALLET_NOT_CONFIGURED", PermissionDenied, Wallet,
         "Set up an account with `bardo keys new` or `bardo keys import`.";
+    /// The wallet server refused to sign.
+    WalletServerRefused, "WALLET_SERVER_REFUSED", PermissionDenied, Wallet,
+        "Stay within the policies of the wallet server; only its owner can change them, there.";
+    /// The wallet server does not serve now; nothing was signed.
+    WalletServerUnavailable, "WALLET_SERVER_UNAVAILABLE", UpstreamUnavailable, Wallet,
+        "Nothing was signed. Try again when the wallet server answers.";
+    /// The wallet server may have signed, and its answer cannot be used.
+    WalletServerUnclear, "WALLET_SERVER_UNCLEAR", ExecutionFailed, Wallet,
+        "Compare the wallet server's own log with the account's transactions before anything else is signed.";
     /// The waiting transaction belongs to another Golem, or to the operator.
     TransactionNotOwn, "TRANSACTION_NOT_OWN", PermissionDenied, Wallet,
         "A Golem may replace only the transactions of its own calls; the operator may replace every one.";
@@ -334,6 +343,7 @@ impl ErrorCode {
                     | Self::SafetyRateLimited
                     | Self::SafetyPriceUnknown
                     | Self::TransactionNotOwn
+                    | Self::WalletServerRefused
                     | Self::SessionKeyExpired
                     | Self::SessionKeyRevoked
                     | Self::SessionKeyOutOfScope

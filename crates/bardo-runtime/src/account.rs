@@ -1,5 +1,5 @@
 //! Selection of the acting account: on devnets an account of the development mnemonic, elsewhere the key that the
-//! operator has named, and on both a session key that acts for an owner. Without a named key no account acts on networks
+//! operator has named, here or on a wallet server, and on both a session key that acts for an owner. Without a named key no account acts on networks
 //! that are no devnet.
 
 use alloy::primitives::Address;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::OpenEnvironment;
 use super::data::{DataFolder, Ledger, LedgerKind, binding, queue_secret};
+use super::wallet_server::WalletServerClient;
 use super::{reauthentication, session_keys};
 use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::config::{Config, Setting, SettingOrigin};
@@ -15,8 +16,8 @@ use bardo_base::secret::Password;
 use bardo_safety::custody::delegated::DelegationGrant;
 use bardo_safety::custody::session_keys::SessionKeyState;
 use bardo_safety::custody::{
-    DelegatedAccount, DevelopmentAccount, KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, LocalAccount,
-    SessionKeeper, SessionKeyId, SessionRefusal,
+    DelegatedAccount, DevelopmentAccount, EmbeddedAccount, KeyEntry, KeyName, Keystore, KeystoreError, LedgerId,
+    LocalAccount, ServerFault, ServerKey, SessionKeeper, SessionKeyId, SessionRefusal,
 };
 use bardo_safety::queue_key::QueueKey;
 use bardo_safety::{Account, AccountKind};
@@ -86,7 +87,8 @@ impl SelectedAccount {
     pub const fn kind(&self) -> AccountKind {
         match self {
             Self::Development { .. } => AccountKind::DevelopmentKey,
-            Self::Key(_) => AccountKind::LocalKey,
+            Self::Key(KeyEntry { server: Some(_), .. }) => AccountKind::Embedded,
+            Self::Key(KeyEntry { server: None, .. }) => AccountKind::LocalKey,
             Self::Session(_) => AccountKind::Delegated,
         }
     }
@@ -220,7 +222,10 @@ pub fn locked(
                 let (name, own) = (entry.name.clone(), entry.ledger.clone());
                 return Err(not_there(&KeystoreError::OtherLedger { name, own, found }));
             }
-            Ok(Arc::new(LocalAccount::locked(entry.address)))
+            Ok(match &entry.server {
+                Some(_) => Arc::new(EmbeddedAccount::locked(entry.address)),
+                None => Arc::new(LocalAccount::locked(entry.address)),
+            })
         }
         SelectedAccount::Session(session) => {
             Ok(Arc::new(delegated(session, LocalAccount::locked(session.key.address), opened, ledger)?))
@@ -277,6 +282,9 @@ pub async fn unlock(
 ) -> Result<Arc<dyn Account>, ToolError> {
     match picked {
         SelectedAccount::Development { .. } => locked(picked, opened, ledger),
+        SelectedAccount::Key(entry) if entry.server.is_some() => {
+            Ok(Arc::new(connect(config, entry, password, ledger).await?))
+        }
         SelectedAccount::Key(entry) => Ok(Arc::new(open_key(config, entry, password, ledger).await?)),
         SelectedAccount::Session(session) => {
             let key = open_key(config, &session.key, password, ledger).await?;
@@ -295,18 +303,61 @@ async fn open_key(
     password: Password,
     ledger: &Ledger,
 ) -> Result<LocalAccount, ToolError> {
-    let folder = DataFolder::of(config);
-    let (keystore, gate, now) = (Keystore::at(folder.keys()), reauthentication::of(&folder), SystemClock.now_millis());
-    let (name, claimed, ledger) = (entry.name.clone(), entry.address, ledger_id(ledger)?);
-    // Password attempts at startup count towards the same limit as others.
-    let opening = tokio::task::spawn_blocking(move || gate.counted(now, || keystore.open(&name, &password, &ledger)));
-    let opened = opening.await.map_err(|_| not_there("cannot open the key file"))?;
-    let account = opened.map_err(|error| not_there(&error))?;
+    let name = entry.name.clone();
+    let open = move |keystore: &Keystore, ledger: &LedgerId| keystore.open(&name, &password, ledger);
+    let account = opened(config, ledger, open).await?;
     // The file may have changed since it was selected; the displayed account must be the acting one.
-    if account.address() != claimed {
+    if account.address() != entry.address {
         return Err(not_there("the key file was replaced while it was being opened"));
     }
     Ok(account)
+}
+
+/// Opens the credential of a wallet server, and asks the server for the wallet.
+async fn connect(
+    config: &Config,
+    entry: &KeyEntry,
+    password: Password,
+    ledger: &Ledger,
+) -> Result<EmbeddedAccount, ToolError> {
+    let name = entry.name.clone();
+    let open = move |keystore: &Keystore, ledger: &LedgerId| keystore.open_server(&name, &password, ledger);
+    let key: ServerKey = opened(config, ledger, open).await?;
+    if Some(key.wallet()) != entry.server.as_deref() {
+        return Err(not_there("the key file was replaced while it was being opened"));
+    }
+    let server = WalletServerClient::new(key.wallet(), key.credential()).map_err(of_server)?;
+    let found = server.describe().await.map_err(of_server)?;
+    if found.address != entry.address {
+        let (wallet, own) = (&key.wallet().wallet_id, entry.address);
+        let why = format_args!("the server's wallet {wallet} has the address {}, not {own}", found.address);
+        return Err(ToolError::new(ErrorCode::WalletServerRefused, why));
+    }
+    Ok(EmbeddedAccount::connected(Arc::new(key), Arc::new(server)))
+}
+
+/// Error of a wallet server that signs nothing for now.
+fn of_server(fault: ServerFault) -> ToolError {
+    let code = match &fault {
+        ServerFault::Refused(_) => ErrorCode::WalletServerRefused,
+        // Nothing was asked to be signed.
+        ServerFault::Unavailable(_) | ServerFault::Unclear(_) => ErrorCode::WalletServerUnavailable,
+    };
+    ToolError::new(code, format_args!("the wallet server: {fault}"))
+}
+
+/// Opens a key file. Password attempts at startup count towards the same limit as others.
+async fn opened<T: Send + 'static>(
+    config: &Config,
+    ledger: &Ledger,
+    open: impl Fn(&Keystore, &LedgerId) -> Result<T, KeystoreError> + Send + 'static,
+) -> Result<T, ToolError> {
+    let folder = DataFolder::of(config);
+    let (keystore, gate, now) = (Keystore::at(folder.keys()), reauthentication::of(&folder), SystemClock.now_millis());
+    let ledger = ledger_id(ledger)?;
+    let opening = tokio::task::spawn_blocking(move || gate.counted(now, || open(&keystore, &ledger)));
+    let opened = opening.await.map_err(|_| not_there("cannot open the key file"))?;
+    opened.map_err(|error| not_there(&error))
 }
 
 /// Key that authenticates messages between the account's processes through the ledger.

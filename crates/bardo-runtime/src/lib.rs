@@ -60,6 +60,7 @@ pub mod session_keys;
 mod signing_context;
 mod tool_info;
 pub mod transactions;
+pub mod wallet_server;
 
 use std::path::PathBuf;
 

@@ -11,6 +11,8 @@ use super::pipeline::{Capability, Order};
 use super::proposal::Proposal;
 use super::queue_key::QueueKey;
 use super::signing_payload::{FeeBound, PayloadError, SigningPayload};
+use bardo_base::error::ErrorCode;
+use bardo_base::text::SafeText;
 use golem_chain::signed::SignedTransaction;
 
 /// Account that signs for the pipeline.
@@ -144,7 +146,42 @@ pub enum SignError {
     /// The session key may not sign this, or no longer.
     #[error(transparent)]
     Session(#[from] SessionRefusal),
+    /// The wallet server refused, for example by a policy of its own.
+    #[error("the wallet server refuses to sign: {0}")]
+    ServerRefused(SafeText),
+    /// The wallet server does not serve now.
+    #[error("the wallet server does not answer: {0}")]
+    ServerUnavailable(SafeText),
     /// The signer did not answer clearly, so it may have signed.
-    #[error("the signer's response is unclear: {0}")]
+    #[error("the wallet server's answer is unclear, so it may have signed: {0}")]
     Unclear(String),
+}
+
+impl SignError {
+    /// Returns the error code of a call that ended with this.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Revoked(RevocationCause::Stop) => ErrorCode::Halted,
+            Self::Locked(_) | Self::Revoked(RevocationCause::Death) | Self::Refused(_) => {
+                ErrorCode::WalletNotConfigured
+            }
+            Self::Session(refusal) => refusal.code(),
+            Self::ServerRefused(_) => ErrorCode::WalletServerRefused,
+            Self::ServerUnavailable(_) => ErrorCode::WalletServerUnavailable,
+            Self::Unclear(_) => ErrorCode::WalletServerUnclear,
+        }
+    }
+
+    /// Returns true if it counts as a failure for the failure breaker. A stop, and the limits of the owner or of the
+    /// owner's wallet server, are none.
+    pub const fn is_failure(&self) -> bool {
+        match self {
+            Self::Revoked(RevocationCause::Stop) | Self::Session(_) | Self::ServerRefused(_) => false,
+            Self::Locked(_)
+            | Self::Revoked(RevocationCause::Death)
+            | Self::Refused(_)
+            | Self::ServerUnavailable(_)
+            | Self::Unclear(_) => true,
+        }
+    }
 }

@@ -1,12 +1,13 @@
 //! Typed data that can be signed: a closed list. No function takes a bare hash, so no other kind can be signed.
 
 use alloy::{
+    dyn_abi::TypedData,
     primitives::{Address, B256, U256},
     sol_types::{Eip712Domain, SolStruct, eip712_domain},
 };
 
 use bardo_abi::permit2::typed::{PermitSingle, PermitTransferFrom};
-use golem_chain::permit2::Permit2Domain;
+use golem_chain::permit2::{self, Permit2Domain, Permit2Message};
 use golem_protocols::intents::CrossChainIntent;
 use golem_protocols::uniswap::order::UniswapXOrder;
 
@@ -78,6 +79,30 @@ impl TypedMessage {
                 intent.permit().digest(&Permit2Domain { chain_id, permit2: *permit2 })
             }
         }
+    }
+
+    /// Returns the message as typed data in JSON, for a signer elsewhere. Its hash is [`Self::digest`]; `None` if that is
+    /// not so.
+    pub fn typed_data(&self, chain_id: u64) -> Option<TypedData> {
+        let permit = match self {
+            Self::Permit2Allowance { permit, .. } => Permit2Message::Allowance(permit.clone()),
+            Self::Permit2Transfer { permit, .. } => Permit2Message::Transfer {
+                permit: permit2::PermitTransferFrom {
+                    permitted: permit2::TokenPermissions {
+                        token: permit.permitted.token,
+                        amount: permit.permitted.amount,
+                    },
+                    nonce: permit.nonce,
+                    deadline: permit.deadline,
+                },
+                spender: permit.spender,
+                witness: None,
+            },
+            Self::UniswapxOrder { order, .. } => order.permit(),
+            Self::CrossChainOrder { intent, .. } => intent.permit(),
+        };
+        let data = permit.typed_data(&Permit2Domain { chain_id, permit2: self.verifier() })?;
+        (data.eip712_signing_hash().ok()? == self.digest(chain_id)).then_some(data)
     }
 
     /// Returns the contract that verifies the signature.

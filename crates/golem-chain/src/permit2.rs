@@ -9,9 +9,12 @@
 
 use std::borrow::Cow;
 
+use alloy::dyn_abi::eip712::Resolver;
+use alloy::dyn_abi::{DynSolValue, TypedData};
 use alloy::primitives::aliases::U160;
-use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy::primitives::{Address, B256, Bytes, U256, hex, keccak256};
 use alloy::sol_types::{Eip712Domain, SolCall, SolStruct, SolValue};
+use serde_json::{Map, Value, json};
 
 use bardo_abi::permit2::Permit2;
 pub use bardo_abi::permit2::Permit2::{
@@ -60,6 +63,8 @@ pub struct PermitWitness {
     /// Part of the type string that follows `uint256 deadline,`: the witness member, then all referenced structs in
     /// alphabetical order, including `TokenPermissions`.
     type_string: String,
+    /// ABI encoding of the struct; `None` if only its hash is known.
+    encoded: Option<Bytes>,
 }
 
 impl PermitWitness {
@@ -69,14 +74,15 @@ impl PermitWitness {
         let mut definitions: Vec<&str> = definitions.into_iter().chain([TOKEN_PERMISSIONS]).collect();
         definitions.sort_by_key(|definition| name_of(definition));
         definitions.dedup();
-        Self { hash, type_string: format!("{name} witness){}", definitions.concat()) }
+        Self { hash, type_string: format!("{name} witness){}", definitions.concat()), encoded: None }
     }
 
     /// Creates the witness of a Solidity struct.
-    pub fn of<T: SolStruct>(value: &T) -> Self {
+    pub fn of<T: SolStruct + SolValue>(value: &T) -> Self {
         let (root, components) = (T::eip712_root_type(), T::eip712_components());
         let definitions = components.iter().chain([&root]).map(AsRef::as_ref);
-        Self::new(T::NAME, definitions, value.eip712_hash_struct())
+        let witness = Self::new(T::NAME, definitions, value.eip712_hash_struct());
+        Self { encoded: Some(value.abi_encode().into()), ..witness }
     }
 
     /// `hashStruct` of the witness.
@@ -207,6 +213,43 @@ impl Permit2Message {
         keccak256([&[0x19, 0x01], domain.separator().as_slice(), self.struct_hash().as_slice()].concat())
     }
 
+    /// The permit as typed data in JSON, as wallets and signing services take it (`eth_signTypedData_v4`,
+    /// [EIP-712](https://eips.ethereum.org/EIPS/eip-712)). Its hash is [`Self::digest`]; `None` if it is not, and for a
+    /// witness of which only the hash is known.
+    pub fn typed_data(&self, domain: &Permit2Domain) -> Option<TypedData> {
+        let type_string = self.type_string();
+        let mut resolver = Resolver::default();
+        resolver.ingest_string(&type_string).ok()?;
+        resolver.ingest_string(domain.eip712().encode_type()).ok()?;
+        let transfer = |permitted: Value, (spender, nonce, deadline): (&Address, U256, U256), witness: &Option<_>| {
+            let mut message = Map::new();
+            message.insert("permitted".to_owned(), permitted);
+            message.insert("spender".to_owned(), json!(spender.to_string()));
+            message.insert("nonce".to_owned(), json!(nonce.to_string()));
+            message.insert("deadline".to_owned(), json!(deadline.to_string()));
+            if let Some(PermitWitness { type_string, encoded, .. }) = witness {
+                let (name, _) = type_string.split_once(' ')?;
+                let content = resolver.resolve(name).ok()?.abi_decode(encoded.as_ref()?).ok()?;
+                message.insert("witness".to_owned(), content_of(&content));
+            }
+            Some(Value::Object(message))
+        };
+        let message = match self {
+            Self::Allowance(permit) => content_in(&resolver, permit)?,
+            Self::AllowanceBatch(permit) => content_in(&resolver, permit)?,
+            Self::Transfer { permit, spender, witness } => {
+                transfer(content_in(&resolver, &permit.permitted)?, (spender, permit.nonce, permit.deadline), witness)?
+            }
+            Self::TransferBatch { permit, spender, witness } => {
+                let each: Option<Vec<Value>> = permit.permitted.iter().map(|one| content_in(&resolver, one)).collect();
+                transfer(Value::Array(each?), (spender, permit.nonce, permit.deadline), witness)?
+            }
+        };
+        let primary_type = name_of(&type_string).to_owned();
+        let data = TypedData { domain: domain.eip712(), resolver, primary_type, message };
+        (data.eip712_signing_hash().ok()? == self.digest(domain)).then_some(data)
+    }
+
     /// Calldata of the Permit2 call that uses `owner`'s `signature`. `transfers` names recipient and amount for each
     /// token of a transfer; it is empty for an allowance.
     ///
@@ -260,6 +303,31 @@ impl Permit2Message {
             .abi_encode(),
         };
         Ok(calldata.into())
+    }
+}
+
+/// Content of a struct as JSON, with the members that the resolver's definition names.
+fn content_in<T: SolStruct + SolValue>(resolver: &Resolver, value: &T) -> Option<Value> {
+    Some(content_of(&resolver.resolve(T::NAME).ok()?.abi_decode(&value.abi_encode()).ok()?))
+}
+
+/// A value as JSON: numbers in decimal digits, bytes in hexadecimal.
+fn content_of(value: &DynSolValue) -> Value {
+    match value {
+        DynSolValue::Bool(value) => json!(value),
+        DynSolValue::Int(value, _) => json!(value.to_string()),
+        DynSolValue::Uint(value, _) => json!(value.to_string()),
+        DynSolValue::FixedBytes(word, size) => json!(hex::encode_prefixed(word.get(..*size).unwrap_or_default())),
+        DynSolValue::Address(address) => json!(address.to_string()),
+        DynSolValue::Function(function) => json!(hex::encode_prefixed(function)),
+        DynSolValue::Bytes(bytes) => json!(hex::encode_prefixed(bytes)),
+        DynSolValue::String(text) => json!(text),
+        DynSolValue::Array(values) | DynSolValue::FixedArray(values) | DynSolValue::Tuple(values) => {
+            values.iter().map(content_of).collect()
+        }
+        DynSolValue::CustomStruct { prop_names, tuple, .. } => {
+            prop_names.iter().cloned().zip(tuple.iter().map(content_of)).collect::<Map<_, _>>().into()
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Limits on debts in the lending market: the health factor that stays, the prices behind it, and the size of one
-//! borrowing. Part of the spending limits.
+//! Limits on debts in the lending market: the health factor that stays, the prices behind it, the size of one borrowing,
+//! and the debt afterwards. Part of the spending limits.
 //!
 //! The health factor is the pool's own, read in the simulated state. The pool computes it by its own oracle, so it counts
 //! only while the prices of that oracle are confirmed by Bardo's sources: an oracle that is too high would let the account
@@ -18,7 +18,9 @@ use crate::value::ActionValues;
 use bardo_base::error::Violation;
 use bardo_base::fabric::health_factor;
 use bardo_base::model::RuleName;
+use bardo_base::units::Usd;
 use golem_protocols::aave::call::LendingCall;
+use golem_protocols::aave::market::BASE_DECIMALS;
 
 /// Ten thousandths of one, in the 18 decimals of a health factor.
 const TEN_THOUSANDTH: u64 = 100_000_000_000_000;
@@ -60,13 +62,17 @@ pub(super) fn check(
         return;
     };
     if matches!(effects.call, LendingCall::Borrow { .. }) {
-        for most in [rules.max_borrow_usd, rules.max_single_trade_usd] {
-            let before = violations.len();
-            above(most, values.exposed, RuleName::MaxBorrowUsd, "borrowed", violations);
-            // One violation is enough: the first limit is the borrowing's own.
-            if violations.len() > before {
-                break;
-            }
+        // Borrowings spend nothing, so that only the sum bounds many small ones.
+        let Ok(owed) = Usd::from_scaled(effects.after.debt, BASE_DECIMALS) else {
+            let (limit, found) = ("a debt that can be counted in dollars", "too much to count");
+            violations.push(Violation::new(RuleName::MaxBorrowUsd, limit, found, "a smaller amount"));
+            return;
+        };
+        let before = violations.len();
+        above(rules.max_borrow_usd, owed.max(values.exposed), RuleName::MaxBorrowUsd, "owed afterwards", violations);
+        // One violation is enough: the first limit is the borrowing's own.
+        if violations.len() == before {
+            above(rules.max_single_trade_usd, values.exposed, RuleName::MaxBorrowUsd, "borrowed", violations);
         }
     }
     if !effects.worsens() || effects.after.debt.is_zero() {

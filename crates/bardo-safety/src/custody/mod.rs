@@ -6,11 +6,12 @@
 //! | `secret` | input of passwords, keys and mnemonics |
 //! | `keystore` | encrypted key files (web3 secret storage, version 3) |
 //! | `binding` | binding of a key file to its ledger |
-//! | `signing` | signatures of typed messages and transactions; no user signature is made elsewhere |
+//! | `signing` | signatures of typed messages and transactions; no user signature is made elsewhere in Bardo |
 //! | `local` | account of a key file |
 //! | `development` | the public development mnemonic, on devnets of this machine only |
 //! | `reauthentication` | password check before a relaxing command, with limits on guessing |
 //! | `revocable` | account that can be disabled permanently |
+//! | `embedded` | account whose key is on a wallet server, with the check of what the server returns |
 //! | `delegated` | session key that acts for an owner under on-chain caveats |
 //! | `session_keys` | records of session keys in the ledger, and their checks before each signature |
 //!
@@ -19,6 +20,7 @@
 pub mod binding;
 pub mod delegated;
 pub mod development;
+pub mod embedded;
 pub mod keystore;
 pub mod local;
 pub mod reauthentication;
@@ -32,7 +34,10 @@ mod tests;
 pub use binding::{LedgerId, LedgerIdError};
 pub use delegated::DelegatedAccount;
 pub use development::{DevelopmentAccount, NotDevelopmentChain};
-pub use keystore::{KeyEntry, KeyName, Keystore, KeystoreError, ListedKey};
+pub use embedded::{EmbeddedAccount, ServerContent, ServerFault, ServerKey, WalletServer};
+pub use keystore::{
+    KeyEntry, KeyName, Keystore, KeystoreError, ListedKey, ServerCredential, ServerWallet, ServerWalletError,
+};
 pub use local::LocalAccount;
 pub use reauthentication::{Reauthentication, ReauthenticationError};
 pub use revocable::{RevocableAccount, RevocationSwitch};

@@ -9,11 +9,11 @@ use alloy_signer_local::PrivateKeySigner;
 use zeroize::{Zeroize as _, Zeroizing};
 
 use super::secret::SecretKey;
-use crate::SignError;
 use crate::pipeline::{OrderToSign, ToSign};
 use crate::proposal::SIGNATURE_BYTES;
 use crate::queue_key::QueueKey;
 use crate::second_approval::{SecondError, SecondSignature, SecondStatement};
+use crate::{PayloadSlot, SignError, SigningPayload};
 use bardo_base::signer::signer_of;
 use golem_chain::signed::SignedTransaction;
 
@@ -53,40 +53,13 @@ impl SigningKey {
     /// # Errors
     /// [`SignError::Refused`] if the content is not for this key and the checked chain. No signature is returned then.
     pub(super) fn sign(&self, to_sign: &ToSign) -> Result<SignedTransaction, SignError> {
-        let leg = &to_sign.transaction;
-        if leg.from != self.address() {
-            return Err(SignError::Refused(format!(
-                "{} must sign, but this key belongs to {}",
-                leg.from,
-                self.address()
-            )));
-        }
-        if to_sign.chain_id == 0 || to_sign.chain_id != to_sign.payload.proposal().chain_id {
-            return Err(SignError::Refused("the chain differs from the checked one".into()));
-        }
-        let mut data = leg.data.to_vec();
-        for slot in &leg.slots {
-            if slot.signer != self.address() {
-                return Err(SignError::Refused(format!("a {} must be signed by {}", slot.message.kind(), slot.signer)));
-            }
-            let place = slot
-                .offset
-                .checked_add(SIGNATURE_BYTES)
-                .and_then(|end| data.get_mut(slot.offset..end))
-                .ok_or_else(|| SignError::Refused("a signature slot lies outside the calldata".into()))?;
+        check(to_sign, self.address())?;
+        let mut data = to_sign.transaction.data.to_vec();
+        for slot in &to_sign.transaction.slots {
+            let place = place(&mut data, slot, self.address())?;
             place.copy_from_slice(&self.hash(slot.message.digest(to_sign.chain_id))?);
         }
-        let transaction = TxEip1559 {
-            chain_id: to_sign.chain_id,
-            nonce: to_sign.nonce,
-            gas_limit: leg.gas_limit,
-            max_fee_per_gas: to_sign.fees.max_fee_per_gas,
-            max_priority_fee_per_gas: to_sign.fees.max_priority_fee_per_gas,
-            to: TxKind::Call(leg.to),
-            value: leg.value,
-            access_list: Default::default(),
-            input: Bytes::from(data),
-        };
+        let transaction = unsigned(to_sign, data);
         let signature = self.signer.sign_hash_sync(&transaction.signature_hash()).map_err(failed)?;
         let signed = SignedTransaction::new(transaction.into_signed(signature).into())
             .map_err(|error| SignError::Refused(error.to_string()))?;
@@ -116,16 +89,7 @@ impl SigningKey {
     /// # Errors
     /// [`SignError::Refused`] if the order is not for this key and the checked chain.
     pub(super) fn sign_order(&self, to_sign: &OrderToSign) -> Result<Bytes, SignError> {
-        if to_sign.signer != self.address() {
-            return Err(SignError::Refused(format!(
-                "{} must sign, but this key belongs to {}",
-                to_sign.signer,
-                self.address()
-            )));
-        }
-        if to_sign.chain_id == 0 || to_sign.chain_id != to_sign.payload.proposal().chain_id {
-            return Err(SignError::Refused("the chain differs from the checked one".into()));
-        }
+        check_order(to_sign, self.address())?;
         Ok(Bytes::from(self.hash(to_sign.message.digest(to_sign.chain_id))?))
     }
 
@@ -137,6 +101,68 @@ impl SigningKey {
         } else {
             Err(SignError::Refused("a message's signature does not recover to the account".into()))
         }
+    }
+}
+
+/// Checks that a transaction is for the account `own` and for the checked chain.
+///
+/// # Errors
+/// [`SignError::Refused`].
+pub(super) fn check(to_sign: &ToSign, own: Address) -> Result<(), SignError> {
+    belongs(to_sign.transaction.from, own)?;
+    on_checked_chain(to_sign.chain_id, &to_sign.payload)
+}
+
+/// Checks that an order is for the account `own` and for the checked chain.
+///
+/// # Errors
+/// [`SignError::Refused`].
+pub(super) fn check_order(to_sign: &OrderToSign, own: Address) -> Result<(), SignError> {
+    belongs(to_sign.signer, own)?;
+    on_checked_chain(to_sign.chain_id, &to_sign.payload)
+}
+
+fn belongs(signer: Address, own: Address) -> Result<(), SignError> {
+    match signer == own {
+        true => Ok(()),
+        false => Err(SignError::Refused(format!("{signer} must sign, but this key belongs to {own}"))),
+    }
+}
+
+fn on_checked_chain(chain_id: u64, payload: &SigningPayload) -> Result<(), SignError> {
+    match chain_id != 0 && chain_id == payload.proposal().chain_id {
+        true => Ok(()),
+        false => Err(SignError::Refused("the chain differs from the checked one".into())),
+    }
+}
+
+/// Returns the place of a signature in the calldata.
+///
+/// # Errors
+/// [`SignError::Refused`] if another account must sign it, or if it lies outside the calldata.
+pub(super) fn place<'a>(data: &'a mut [u8], slot: &PayloadSlot, own: Address) -> Result<&'a mut [u8], SignError> {
+    if slot.signer != own {
+        return Err(SignError::Refused(format!("a {} must be signed by {}", slot.message.kind(), slot.signer)));
+    }
+    slot.offset
+        .checked_add(SIGNATURE_BYTES)
+        .and_then(|end| data.get_mut(slot.offset..end))
+        .ok_or_else(|| SignError::Refused("a signature slot lies outside the calldata".into()))
+}
+
+/// The transaction of a capability with its final calldata, not signed yet.
+pub(super) fn unsigned(to_sign: &ToSign, data: Vec<u8>) -> TxEip1559 {
+    let leg = &to_sign.transaction;
+    TxEip1559 {
+        chain_id: to_sign.chain_id,
+        nonce: to_sign.nonce,
+        gas_limit: leg.gas_limit,
+        max_fee_per_gas: to_sign.fees.max_fee_per_gas,
+        max_priority_fee_per_gas: to_sign.fees.max_priority_fee_per_gas,
+        to: TxKind::Call(leg.to),
+        value: leg.value,
+        access_list: Default::default(),
+        input: Bytes::from(data),
     }
 }
 

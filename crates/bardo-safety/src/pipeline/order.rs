@@ -11,7 +11,7 @@ use super::capability::Capability;
 use super::commit::ReservedSpend;
 use super::sign::ON_PAPER;
 use super::{Pipeline, PipelineRefusal, PreparedAction};
-use crate::account::{RevocationCause, SignError};
+use crate::account::SignError;
 use crate::audit::{self, AuditError, AuditKind, LogEntry};
 use crate::chain_snapshot::SnapshotReader;
 use crate::orders::OrderState;
@@ -280,16 +280,12 @@ fn step_of(message: &TypedMessage) -> &'static str {
 
 /// Returns the account's signature if it is a valid one by `signer` over the order of `payload`.
 fn sign(answer: Result<Bytes, SignError>, payload: &SigningPayload, signer: Address) -> Result<Bytes, PlacementError> {
-    let code = ErrorCode::WalletNotConfigured;
     let signature = match answer {
         Ok(signature) => signature,
-        Err(error @ SignError::Unclear(_)) => {
-            return Err(PlacementError { code, why: error.to_string(), failed: true, unclear: true });
+        Err(error) => {
+            let (code, failed, unclear) = (error.code(), error.is_failure(), matches!(error, SignError::Unclear(_)));
+            return Err(PlacementError { code, why: error.to_string(), failed, unclear });
         }
-        Err(error @ SignError::Revoked(RevocationCause::Stop)) => {
-            return Err(PlacementError::before(ErrorCode::Halted, error));
-        }
-        Err(error) => return Err(PlacementError { failed: true, ..PlacementError::before(code, error) }),
     };
     let digest = payload.order().map(|order| order.message.digest(payload.proposal().chain_id));
     let found = digest.zip(Signature::from_raw(&signature).ok());

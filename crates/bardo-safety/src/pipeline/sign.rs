@@ -14,7 +14,7 @@ use super::capability::Capability;
 use super::commit::ReservedSpend;
 use super::replace::SigningNonce;
 use super::{Pipeline, PreparedAction};
-use crate::account::{RevocationCause, SignError};
+use crate::account::SignError;
 use crate::audit::{self, AuditError, AuditKind, LogEntry};
 use crate::parties::{ActionParty, PartyRole};
 use crate::permit::{self, NotedLeg};
@@ -202,15 +202,12 @@ impl Pipeline {
         self.step(payload, if purpose == LegPurpose::Approve { "Approving token" } else { "Signing transaction" });
         let signed = match prepared.account.sign(capability).await {
             Ok(signed) => signed,
-            Err(SignError::Unclear(why)) => {
-                return Err(NotStored { nonce: None, ..failed(ErrorCode::WalletNotConfigured, &why) });
+            Err(error) => {
+                // Without a clear answer, a signature with this nonce may exist.
+                let nonce = (!matches!(error, SignError::Unclear(_))).then(|| nonce.clone());
+                let (code, failed) = (error.code(), error.is_failure());
+                return Err(NotStored { nonce, code, why: error.to_string(), failed });
             }
-            Err(error @ SignError::Revoked(RevocationCause::Stop)) => {
-                return Err(refused(ErrorCode::Halted, &error.to_string()));
-            }
-            // The owner's limits, or the key's end: nothing has failed.
-            Err(SignError::Session(refusal)) => return Err(refused(refusal.code(), &refusal.to_string())),
-            Err(error) => return Err(failed(ErrorCode::WalletNotConfigured, &error.to_string())),
         };
         failpoint::reach(Failpoint::Signed);
         if let Err(why) = as_framed(payload, leg, nonce.number(), fees, &signed) {

@@ -122,7 +122,8 @@ table! {
             max_daily_spend_usd: MaxUsd = SPENDING;
             /// Dollars in any 30 days.
             max_monthly_spend_usd: MaxUsd = SPENDING;
-            /// Dollars of debt that one borrowing may add, beside max_single_trade_usd; "none" for no limit of its own.
+            /// Dollars that may be owed to a lending market after a borrowing, as its pool counts them; "none" for no limit
+            /// of its own. One borrowing is also bounded by max_single_trade_usd.
             max_borrow_usd: MaxUsd = SPENDING;
             /// Health factor that a debt must keep after a borrowing, or after a withdrawal of what secures it: the
             /// collateral, weighted by its liquidation thresholds, over the debt. Below 1, anyone may liquidate it.

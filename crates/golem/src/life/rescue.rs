@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use alloy::eips::BlockId;
-use alloy::primitives::{Address, U256, U512};
+use alloy::primitives::{Address, B256, U256, U512};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 
@@ -192,6 +192,16 @@ impl Rescuer {
         }
         let (free, bound) = self.free(chain, &state).await?;
         let Some(repayment) = repayment(&state, &free, factors[1]) else {
+            // An order at whatever price must not keep the Golem from its rescue, nor must whoever talked it into one.
+            if let Some(order) = self.own_order(chain.network().chain_id, state.account, &bound)? {
+                self.think(&format!(
+                    "My health factor on {name} is {found}, below the minimum of {least}: I cancel my order {order}, which \
+                     binds what I owe."
+                ));
+                let asked = json!({"kind": "cancel-order", "params": {"order_hash": order}, "why": "to repay a debt"});
+                let (response, _) = operator::act(&self.agent, asked).await;
+                return Ok(if response.status == CallStatus::Success { 0 } else { attempts.pause() });
+            }
             if !attempts.said_empty {
                 attempts.said_empty = true;
                 let symbols = |tokens: Vec<Address>| {
@@ -226,6 +236,10 @@ impl Rescuer {
         if let Some(error) = &response.error {
             self.think(&format!("It was not repaid: {}", error.message()));
         }
+        // The brain's calls have used up those of this minute, which says nothing about the repayment.
+        if response.error.as_ref().is_some_and(|error| error.code() == ErrorCode::SafetyRateLimited) {
+            return Ok(FIRST_PAUSE);
+        }
         Ok(match response.status {
             // Rejected or lapsed: the operator is not asked again soon.
             CallStatus::Rejected => LONGEST_PAUSE,
@@ -235,6 +249,19 @@ impl Rescuer {
             | CallStatus::Blocked
             | CallStatus::Error => attempts.pause(),
         })
+    }
+
+    /// An open order of this Golem's that may take one of these tokens on a chain. Those of the operator stay.
+    fn own_order(&self, chain_id: u64, account: Address, tokens: &[Address]) -> Result<Option<B256>, ToolError> {
+        let Some(orders) = &self.world.orders else { return Ok(None) };
+        let own = self.agent.golem_id();
+        let order = orders.live()?.into_iter().find(|order| {
+            order.chain_id == chain_id
+                && order.account == account
+                && order.golem_id == *own
+                && order.message.takes().iter().any(|takes| tokens.contains(&takes.token))
+        });
+        Ok(order.map(|order| order.hash))
     }
 
     /// Balances of the wallet in what it owes, as far as no open order may take them, and the tokens of which one may.

@@ -90,7 +90,7 @@ impl KeyDerivation {
 
 impl DerivedKey {
     /// Encrypts or decrypts in place, since counter mode is its own inverse.
-    pub(super) fn crypt(&self, iv: &[u8; 16], bytes: &mut [u8; 32]) {
+    pub(super) fn crypt(&self, iv: &[u8; 16], bytes: &mut [u8]) {
         let mut key = Zeroizing::new([0u8; 16]);
         key.iter_mut().zip(self.0.iter()).for_each(|(to, from)| *to = *from);
         ctr::Ctr128BE::<Aes128>::new((&*key).into(), iv.into()).apply_keystream(bytes);

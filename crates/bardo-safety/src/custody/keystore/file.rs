@@ -1,5 +1,8 @@
 //! Format of a key file. Files of other wallets are accepted, and other wallets can read ours. Ours contain one
 //! additional member: the ledger that the key belongs to, authenticated with the password.
+//!
+//! The file of a wallet server's key has in that member also the server, the wallet and the encrypted credential. The key
+//! of such a file signs nothing: it authenticates rows of the ledger.
 
 use std::path::Path;
 
@@ -10,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::KeystoreError;
-use super::cipher::{KeyDerivation, OURS, Scrypt};
+use super::cipher::{DerivedKey, KeyDerivation, OURS, Scrypt};
+use super::server::{ServerCredential, ServerWallet};
 use crate::custody::binding::LedgerId;
 use crate::custody::secret::{Password, SecretError, SecretKey};
 use crate::custody::signing::SigningKey;
@@ -29,6 +33,22 @@ pub(super) struct KeyFile {
     ciphertext: [u8; 32],
     mac: B256,
     bound: Option<(LedgerId, B256)>,
+    server: Option<ServerPart>,
+}
+
+/// Wallet server of a key file, before decryption.
+#[derive(Debug)]
+struct ServerPart {
+    wallet: ServerWallet,
+    iv: [u8; 16],
+    ciphertext: Vec<u8>,
+    mac: B256,
+}
+
+/// Ledger that a new file belongs to, and the wallet server with the credential if the key is there.
+pub(super) struct Additions<'a> {
+    pub(super) ledger: &'a LedgerId,
+    pub(super) server: Option<(&'a ServerWallet, &'a ServerCredential)>,
 }
 
 /// JSON representation of a key file.
@@ -82,6 +102,19 @@ struct KdfForm {
 struct BindingForm {
     ledger: String,
     seal: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    server: Option<ServerForm>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ServerForm {
+    url: String,
+    app_id: String,
+    wallet_id: String,
+    address: String,
+    iv: String,
+    credential: String,
+    mac: String,
 }
 
 /// Returns the text of a new file, encrypted with the password.
@@ -89,14 +122,18 @@ pub(super) fn write(
     secret: &SecretKey,
     password: &Password,
     address: Address,
-    ledger: &LedgerId,
+    additions: &Additions<'_>,
 ) -> Result<Zeroizing<String>, KeystoreError> {
     let (salt, iv, id) = (random::<32>()?, random::<16>()?, random::<16>()?);
     let derived = KeyDerivation::Scrypt(OURS).derive(password, &salt).ok_or(SecretError::NoRandomness)?;
     let mut ciphertext = Zeroizing::new(*secret.expose());
-    derived.crypt(&iv, &mut ciphertext);
+    derived.crypt(&iv, ciphertext.as_mut_slice());
     let mac = derived.mac(ciphertext.as_slice());
-    let seal = derived.seal(&[ledger.as_str().as_bytes(), address.as_slice(), mac.as_slice()]);
+    let server = match additions.server {
+        None => None,
+        Some((wallet, credential)) => Some(ServerPart::encrypted(wallet.clone(), credential, &derived)?),
+    };
+    let seal = sealed(&derived, additions.ledger, address, mac, server.as_ref());
     let Scrypt { log_n, r, p } = OURS;
     let written = KeyFileForm {
         version: 3,
@@ -117,7 +154,11 @@ pub(super) fn write(
             },
             mac: hex::encode(mac),
         },
-        bardo: Some(BindingForm { ledger: ledger.to_string(), seal: hex::encode(seal) }),
+        bardo: Some(BindingForm {
+            ledger: additions.ledger.to_string(),
+            seal: hex::encode(seal),
+            server: server.as_ref().map(ServerPart::form),
+        }),
     };
     let text = serde_json::to_string_pretty(&written).map_err(|_| SecretError::NoRandomness)?;
     Ok(Zeroizing::new(format!("{text}\n")))
@@ -183,31 +224,77 @@ impl KeyFile {
                 Some(Address::try_from(bytes.as_slice()).map_err(|_| exact("address"))?)
             }
         };
-        let bound = match written.bardo {
-            None => None,
-            Some(BindingForm { ledger, seal }) => {
+        let (bound, server) = match written.bardo {
+            None => (None, None),
+            Some(BindingForm { ledger, seal, server }) => {
                 let ledger = ledger.parse().map_err(|_| form("its ledger name is invalid"))?;
                 let seal = B256::try_from(bytes(&seal, "seal")?.as_slice()).map_err(|_| exact("seal"))?;
-                Some((ledger, seal))
+                let server = match server {
+                    None => None,
+                    Some(server) => {
+                        let wallet = ServerWallet::parse(&server.url, &server.app_id, &server.wallet_id);
+                        let address = bytes(&server.address, "server's address")?;
+                        let address = Address::try_from(address.as_slice()).map_err(|_| exact("server's address"))?;
+                        let wallet = wallet.map_err(|error| form(&error.to_string()))?.of(address);
+                        let iv = bytes(&server.iv, "credential's iv")?;
+                        let iv = iv.try_into().map_err(|_| exact("credential's iv"))?;
+                        let ciphertext = bytes(&server.credential, "credential")?;
+                        let mac = bytes(&server.mac, "credential's mac")?;
+                        let mac = B256::try_from(mac.as_slice()).map_err(|_| exact("credential's mac"))?;
+                        Some(ServerPart { wallet, iv, ciphertext, mac })
+                    }
+                };
+                (Some((ledger, seal)), server)
             }
         };
-        Ok(Self { address, stretching, salt, iv, ciphertext, mac, bound })
+        Ok(Self { address, stretching, salt, iv, ciphertext, mac, bound, server })
     }
 
-    /// Returns the address and the ledger that the file claims; `None` for another wallet's file.
+    /// Returns the account's address and the ledger that the file claims; `None` for another wallet's file.
     pub(super) fn claims(&self) -> Option<(Address, &LedgerId)> {
-        Some((self.address?, &self.bound.as_ref()?.0))
+        let address = self.server().map_or(self.address, |wallet| Some(wallet.address));
+        Some((address?, &self.bound.as_ref()?.0))
     }
 
-    /// Decrypts the key. Fails if the password is wrong, or if the claimed address or ledger does not match.
+    /// Returns the wallet server that the file claims to have its key; `None` if the file has the key itself.
+    pub(super) fn server(&self) -> Option<&ServerWallet> {
+        self.server.as_ref().map(|part| &part.wallet)
+    }
+
+    /// Decrypts the key. Fails if the password is wrong, or if the claimed address or ledger does not match, and for a
+    /// key on a wallet server.
     pub(super) fn open(&self, password: &Password, path: &Path) -> Result<SecretKey, KeystoreError> {
+        match &self.server {
+            None => self.decrypt(password, path).map(|(secret, _)| secret),
+            Some(_) => Err(KeystoreError::OnServer { path: path.to_owned() }),
+        }
+    }
+
+    /// Decrypts the credential of a wallet server, and the secret that authenticates rows of the ledger.
+    pub(super) fn open_server(
+        &self,
+        password: &Password,
+        path: &Path,
+    ) -> Result<(SecretKey, ServerCredential), KeystoreError> {
+        let part = self.server.as_ref().ok_or_else(|| KeystoreError::NoServer { path: path.to_owned() })?;
+        let (secret, derived) = self.decrypt(password, path)?;
+        // The seal, which has been checked, covers the ciphertext and its checksum.
+        let mut bytes = Zeroizing::new(part.ciphertext.clone());
+        derived.crypt(&part.iv, bytes.as_mut_slice());
+        let text = std::str::from_utf8(&bytes).ok().map(|text| Password::new(text.to_owned()));
+        let wrong = || KeystoreError::Password { path: path.to_owned() };
+        let credential = text.and_then(|text| ServerCredential::new(text).ok()).ok_or_else(wrong)?;
+        Ok((secret, credential))
+    }
+
+    fn decrypt(&self, password: &Password, path: &Path) -> Result<(SecretKey, DerivedKey), KeystoreError> {
         let wrong = || KeystoreError::Password { path: path.to_owned() };
         let derived = self.stretching.derive(password, &self.salt).ok_or_else(wrong)?;
         if derived.mac(&self.ciphertext) != self.mac {
             return Err(wrong());
         }
         let mut bytes = Zeroizing::new(self.ciphertext);
-        derived.crypt(&self.iv, &mut bytes);
+        derived.crypt(&self.iv, bytes.as_mut_slice());
         let secret = SecretKey::from_bytes(bytes)?;
         let found = SigningKey::new(&secret).ok_or(SecretError::OutOfRange)?.address();
         if let Some(claimed) = self.address
@@ -215,13 +302,60 @@ impl KeyFile {
         {
             return Err(KeystoreError::OtherKey { path: path.to_owned(), found, claimed });
         }
-        if let Some((ledger, seal)) = &self.bound
-            && derived.seal(&[ledger.as_str().as_bytes(), found.as_slice(), self.mac.as_slice()]) != *seal
-        {
-            return Err(wrong());
+        if let Some((ledger, seal)) = &self.bound {
+            let server = self.server.as_ref();
+            if server.is_some_and(|part| derived.mac(&part.ciphertext) != part.mac)
+                || sealed(&derived, ledger, found, self.mac, server) != *seal
+            {
+                return Err(wrong());
+            }
         }
-        Ok(secret)
+        Ok((secret, derived))
     }
+}
+
+impl ServerPart {
+    fn encrypted(
+        wallet: ServerWallet,
+        credential: &ServerCredential,
+        derived: &DerivedKey,
+    ) -> Result<Self, KeystoreError> {
+        let iv = random::<16>()?;
+        let mut ciphertext = credential.expose().to_vec();
+        derived.crypt(&iv, &mut ciphertext);
+        let mac = derived.mac(&ciphertext);
+        Ok(Self { wallet, iv, ciphertext, mac })
+    }
+
+    fn form(&self) -> ServerForm {
+        ServerForm {
+            url: self.wallet.url.expose().to_string(),
+            app_id: self.wallet.app_id.clone(),
+            wallet_id: self.wallet.wallet_id.clone(),
+            address: hex::encode(self.wallet.address),
+            iv: hex::encode(self.iv),
+            credential: hex::encode(&self.ciphertext),
+            mac: hex::encode(self.mac),
+        }
+    }
+}
+
+/// Seal of a file's additional members. Those of a wallet server follow only where there is one, so that the seals of
+/// other files are as they were.
+fn sealed(
+    derived: &DerivedKey,
+    ledger: &LedgerId,
+    address: Address,
+    mac: B256,
+    server: Option<&ServerPart>,
+) -> B256 {
+    let mut parts = vec![ledger.as_str().as_bytes(), address.as_slice(), mac.as_slice()];
+    if let Some(ServerPart { wallet, iv, ciphertext, mac }) = server {
+        let place = [wallet.url.expose().as_str(), &wallet.app_id, &wallet.wallet_id].map(str::as_bytes);
+        parts.extend(place);
+        parts.extend([wallet.address.as_slice(), iv.as_slice(), ciphertext.as_slice(), mac.as_slice()]);
+    }
+    derived.seal(&parts)
 }
 
 fn random<const N: usize>() -> Result<[u8; N], SecretError> {

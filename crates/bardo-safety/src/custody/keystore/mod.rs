@@ -2,17 +2,17 @@
 //! storage, version 3). A file is private from its creation, appears complete or not at all, and never overwrites
 //! another.
 //!
-//! | file | contents |
-//!
 //! | file | holds |
 //! |---|---|
 //! | `file` | format and validation of a key file |
 //! | `cipher` | key derivation and encryption |
 //! | `folder` | creation, names and permissions of files |
+//! | `server` | wallet servers, which have the key of some entries |
 
 mod cipher;
 mod file;
 mod folder;
+mod server;
 #[cfg(test)]
 mod tests;
 
@@ -23,13 +23,17 @@ use std::str::FromStr;
 use alloy::primitives::Address;
 
 use super::binding::LedgerId;
+use super::embedded::ServerKey;
 use super::local::LocalAccount;
 use super::secret::{Password, SecretError, SecretKey, for_a_new_key};
 use super::signing::SigningKey;
 use crate::second_approval::{SecondError, SecondSignature, SecondStatement};
 use bardo_base::text::SafeText;
 
+use file::Additions;
+
 pub use cipher::{MOST_MEMORY, MOST_ROUNDS};
+pub use server::{ServerCredential, ServerWallet, ServerWalletError};
 
 /// Folder of key files that are no longer used, below the folder of the keystore.
 pub const RETIRED: &str = "revoked";
@@ -58,6 +62,8 @@ pub struct KeyEntry {
     pub address: Address,
     /// Ledger that the key belongs to.
     pub ledger: LedgerId,
+    /// Wallet server that has the key; `None` if the file has it.
+    pub server: Option<Box<ServerWallet>>,
 }
 
 /// Key file of the folder, usable or not.
@@ -165,6 +171,18 @@ pub enum KeystoreError {
         /// Ledger that it was to be used with.
         found: LedgerId,
     },
+    /// The key is on a wallet server, and the file has only the credential.
+    #[error("{path} has no key: the key is on a wallet server, which signs only what Bardo asks of it")]
+    OnServer {
+        /// Path of the file.
+        path: PathBuf,
+    },
+    /// The file names no wallet server.
+    #[error("{path} names no wallet server")]
+    NoServer {
+        /// Path of the file.
+        path: PathBuf,
+    },
     /// The secret or the new password is invalid.
     #[error(transparent)]
     Secret(#[from] SecretError),
@@ -200,9 +218,35 @@ impl Keystore {
         }
         let key = SigningKey::new(secret).ok_or(SecretError::OutOfRange)?;
         let address = key.address();
-        let written = file::write(secret, &password, address, ledger)?;
+        let written = file::write(secret, &password, address, &Additions { ledger, server: None })?;
         folder::create(&self.folder, &path, written.as_bytes(), name)?;
-        Ok(KeyEntry { name: name.clone(), path, address, ledger: ledger.clone() })
+        Ok(KeyEntry { name: name.clone(), path, address, ledger: ledger.clone(), server: None })
+    }
+
+    /// Stores the credential of a wallet server's wallet in a new file, bound to `ledger`, with a secret of its own that
+    /// authenticates rows of the ledger.
+    ///
+    /// # Errors
+    /// As for [`Self::create`].
+    pub fn create_server(
+        &self,
+        name: &KeyName,
+        (wallet, credential): (&ServerWallet, &ServerCredential),
+        password: &Password,
+        ledger: &LedgerId,
+    ) -> Result<KeyEntry, KeystoreError> {
+        let password = for_a_new_key(password.clone())?;
+        let path = self.path(name);
+        if path.exists() {
+            return Err(KeystoreError::Exists { name: name.clone(), path });
+        }
+        let secret = SecretKey::generate()?;
+        let own = SigningKey::new(&secret).ok_or(SecretError::OutOfRange)?.address();
+        let additions = Additions { ledger, server: Some((wallet, credential)) };
+        let written = file::write(&secret, &password, own, &additions)?;
+        folder::create(&self.folder, &path, written.as_bytes(), name)?;
+        let (address, server) = (wallet.address, Some(Box::new(wallet.clone())));
+        Ok(KeyEntry { name: name.clone(), path, address, ledger: ledger.clone(), server })
     }
 
     /// Returns every key file in the folder, sorted by name. A file that cannot be used is listed with the error.
@@ -221,7 +265,8 @@ impl Keystore {
     pub fn entry(&self, name: &KeyName) -> Result<KeyEntry, KeystoreError> {
         let (path, file) = self.read(name)?;
         let (address, ledger) = file.claims().ok_or_else(|| KeystoreError::Unbound { path: path.clone() })?;
-        Ok(KeyEntry { name: name.clone(), address, ledger: ledger.clone(), path })
+        let (ledger, server) = (ledger.clone(), file.server().cloned().map(Box::new));
+        Ok(KeyEntry { name: name.clone(), address, ledger, server, path })
     }
 
     /// Opens a key for signing, for use with `ledger`. Takes about half a second and 256 MiB, so run it on a blocking
@@ -230,15 +275,26 @@ impl Keystore {
     /// # Errors
     /// [`KeystoreError::Password`], [`KeystoreError::OtherLedger`], or the fault of the file.
     pub fn open(&self, name: &KeyName, password: &Password, ledger: &LedgerId) -> Result<LocalAccount, KeystoreError> {
-        let (path, file) = self.read(name)?;
-        let (_, own) = file.claims().ok_or_else(|| KeystoreError::Unbound { path: path.clone() })?;
-        if own != ledger {
-            let (own, found) = (own.clone(), ledger.clone());
-            return Err(KeystoreError::OtherLedger { name: name.clone(), own, found });
-        }
+        let (path, file) = self.read_of(name, ledger)?;
         let secret = file.open(password, &path)?;
         let key = SigningKey::new(&secret).ok_or(SecretError::OutOfRange)?;
         Ok(LocalAccount::open(key))
+    }
+
+    /// Opens the credential of a wallet server, for use with `ledger`. Takes as long as [`Self::open`].
+    ///
+    /// # Errors
+    /// As for [`Self::open`], and [`KeystoreError::NoServer`] for a file that has the key itself.
+    pub fn open_server(
+        &self,
+        name: &KeyName,
+        password: &Password,
+        ledger: &LedgerId,
+    ) -> Result<ServerKey, KeystoreError> {
+        let (path, file) = self.read_of(name, ledger)?;
+        let (secret, credential) = file.open_server(password, &path)?;
+        let wallet = file.server().cloned().ok_or(KeystoreError::NoServer { path })?;
+        Ok(ServerKey::new(wallet, credential, secret))
     }
 
     /// Signs a second operator's approval with a key, whatever ledger the key belongs to. Takes as long as
@@ -257,13 +313,17 @@ impl Keystore {
         Ok(SigningKey::new(&secret).ok_or(SecretError::OutOfRange)?.approve_second(statement)?)
     }
 
-    /// Checks the password of a key file, whatever ledger it belongs to, and returns the address of the key. Takes as
+    /// Checks the password of a key file, whatever ledger it belongs to, and returns the account's address. Takes as
     /// long as [`Self::open`] and does not keep the key.
     ///
     /// # Errors
     /// [`KeystoreError::Password`], or the fault of the file.
     pub fn verify(&self, name: &KeyName, password: &Password) -> Result<Address, KeystoreError> {
         let (path, file) = self.read(name)?;
+        if let Some(wallet) = file.server() {
+            file.open_server(password, &path)?;
+            return Ok(wallet.address);
+        }
         let secret = file.open(password, &path)?;
         Ok(SigningKey::new(&secret).ok_or(SecretError::OutOfRange)?.address())
     }
@@ -294,6 +354,17 @@ impl Keystore {
         }
         folder::rename(&path, &folder, &retired)?;
         Ok(Some(retired))
+    }
+
+    /// Reads a file that belongs to `ledger`.
+    fn read_of(&self, name: &KeyName, ledger: &LedgerId) -> Result<(PathBuf, file::KeyFile), KeystoreError> {
+        let (path, file) = self.read(name)?;
+        let (_, own) = file.claims().ok_or_else(|| KeystoreError::Unbound { path: path.clone() })?;
+        if own != ledger {
+            let (own, found) = (own.clone(), ledger.clone());
+            return Err(KeystoreError::OtherLedger { name: name.clone(), own, found });
+        }
+        Ok((path, file))
     }
 
     fn read(&self, name: &KeyName) -> Result<(PathBuf, file::KeyFile), KeystoreError> {

@@ -251,3 +251,83 @@ fn key_names_cannot_escape_the_folder_and_a_missing_key_lists_the_known_ones() {
     let short = keystore.create(&name("other"), &secret(), &password("short"), &ledger("real-1")).unwrap_err();
     assert_eq!(short, KeystoreError::Secret(SecretError::ShortPassword(5)));
 }
+
+#[test]
+fn the_file_of_a_wallet_server_has_its_credential_and_no_key_to_sign_with() {
+    const CREDENTIAL: &str = "canary/credential+of=the-server";
+    let folder = tempfile::tempdir().unwrap();
+    let keystore = Keystore::at(folder.path().join("keys"));
+    let address = alloy::primitives::Address::repeat_byte(0x5e);
+    let wallet = ServerWallet::parse("https://wallets.example/base", "app-1", "wallet_1").unwrap().of(address);
+    let credential = ServerCredential::new(password(CREDENTIAL)).unwrap();
+    let (made, right, real) = (name("made"), password("correct horse"), ledger("real-1"));
+    keystore.create_server(&made, (&wallet, &credential), &right, &real).unwrap();
+    let entry = keystore.entry(&made).unwrap();
+    assert_eq!((entry.address, entry.server.as_deref()), (address, Some(&wallet)));
+    let key = keystore.open_server(&made, &right, &real).unwrap();
+    assert!(key.wallet() == &wallet && key.credential() == &credential);
+    assert_eq!(keystore.verify(&made, &right).unwrap(), address, "who knows the password decides for its account");
+    let text = fs::read_to_string(&entry.path).unwrap();
+    let hidden = [CREDENTIAL.to_owned(), alloy::primitives::hex::encode(CREDENTIAL)];
+    for printed in [&text, &format!("{key:?} {credential:?} {entry:?}")] {
+        assert!(!hidden.iter().any(|hidden| printed.contains(hidden.as_str())), "{printed}");
+    }
+    // It signs nothing by itself, and is no other account's.
+    let refused = keystore.open(&made, &right, &real).unwrap_err();
+    assert!(matches!(refused, KeystoreError::OnServer { .. }), "{refused}");
+    let refused = Keystore::read_foreign(&entry.path, &right).map(|_| ()).unwrap_err();
+    assert!(matches!(refused, KeystoreError::OnServer { .. }), "{refused}");
+    let refused = keystore.open_server(&made, &right, &ledger("real-2")).unwrap_err();
+    assert!(matches!(refused, KeystoreError::OtherLedger { .. }), "{refused}");
+    let refused = keystore.open_server(&made, &password("wrong horse"), &real).unwrap_err();
+    assert!(matches!(refused, KeystoreError::Password { .. }), "{refused}");
+
+    // Each of its members is authenticated: another server would get the credential, another address would be shown.
+    type Change = fn(&mut Value);
+    let changes: [(&str, Change); 7] = [
+        ("url", |server| server["url"] = "https://elsewhere.example/".into()),
+        ("app", |server| server["app_id"] = "app-2".into()),
+        ("wallet", |server| server["wallet_id"] = "wallet_2".into()),
+        ("address", |server| server["address"] = "11".repeat(20).into()),
+        ("iv", |server| server["iv"] = "11".repeat(16).into()),
+        ("credential", |server| server["credential"] = "11".repeat(31).into()),
+        ("mac", |server| server["mac"] = "11".repeat(32).into()),
+    ];
+    for (what, change) in changes {
+        let mut file: Value = serde_json::from_str(&text).unwrap();
+        change(&mut file["bardo"]["server"]);
+        let (_folder, forged) = holding(&file.to_string());
+        let refused = forged.open_server(&made, &right, &real).unwrap_err();
+        assert!(matches!(refused, KeystoreError::Password { .. }), "{what}: {refused}");
+        assert!(forged.verify(&made, &right).is_err(), "{what}");
+    }
+    // Without the server, the secret in the file would be a key; with one, a key would be a secret.
+    let mut file: Value = serde_json::from_str(&text).unwrap();
+    let server = file["bardo"].as_object_mut().unwrap().remove("server").unwrap();
+    let (_folder, stripped) = holding(&file.to_string());
+    let refused = stripped.open(&made, &right, &real).map(|_| ()).unwrap_err();
+    assert!(matches!(refused, KeystoreError::Password { .. }), "{refused}");
+    let (_folder, forged) = holding(&changed(|file| file["bardo"]["server"] = server.clone()));
+    let refused = forged.open_server(&made, &right, &real).map(|_| ()).unwrap_err();
+    assert!(matches!(refused, KeystoreError::Password { .. }), "{refused}");
+}
+
+#[test]
+fn a_wallet_server_is_named_by_an_encrypted_or_local_url_without_a_login() {
+    for (url, app, wallet, error) in [
+        ("http://wallets.example", "app", "wallet", "https://"),
+        ("ws://127.0.0.1:1", "app", "wallet", "https://"),
+        ("https://me:secret@wallets.example", "app", "wallet", "no login"),
+        ("https://wallets.example/?key=secret", "app", "wallet", "no login"),
+        ("wallets.example", "app", "wallet", "not a URL"),
+        ("https://wallets.example", "", "wallet", "not an id"),
+        ("https://wallets.example", "app", "../wallets", "not an id"),
+    ] {
+        let refused = ServerWallet::parse(url, app, wallet).unwrap_err().to_string();
+        assert!(refused.contains(error) && !refused.contains("secret"), "{url}: {refused}");
+    }
+    assert!(ServerWallet::parse("http://127.0.0.1:4000", "app", "wallet").is_ok());
+    for credential in ["", "two words", "line\nbreak", "ümlaut"] {
+        assert!(ServerCredential::new(password(credential)).is_err(), "{credential}");
+    }
+}

@@ -23,6 +23,9 @@ use golem_chain::provider::ProviderError;
 /// hook; those beyond it count as nothing.
 const MOST_TRIED: usize = 16;
 
+/// Gas limit of such a simulation, twice that of a withdrawal: a hook that burns more holds every reading up.
+const MOST_GAS: u64 = 1_000_000;
+
 /// First amount that does not fit the signed 128-bit integers of a balance change, and reverts.
 const AMOUNT_END: u128 = 1 << 127;
 
@@ -236,7 +239,7 @@ impl PositionContracts {
                 return;
             };
             let request = TransactionRequest::default().with_from(state.owner).with_to(v4.manager);
-            let request = request.with_input(plan.calldata(state.owner));
+            let request = request.with_input(plan.calldata(state.owner)).with_gas_limit(MOST_GAS);
             let answer = provider.call(request).block(block).await.map_err(ProviderError::from);
             state.exit = match answer {
                 Ok(_) => Exit::Open,
