@@ -172,7 +172,9 @@ async fn a_wallet_server_that_fails_or_lies_moves_nothing() {
         let printed = format!("{response:?}");
         assert!(!printed.contains(SECRET) && !printed.contains("canary"), "{mode:?}: {printed}");
         match code {
-            Some(code) => assert_eq!(response.error.as_ref().map(|error| error.code()), Some(code), "{mode:?}: {printed}"),
+            Some(code) => {
+                assert_eq!(response.error.as_ref().map(|error| error.code()), Some(code), "{mode:?}: {printed}")
+            }
             None => {
                 assert_eq!(response.status, CallStatus::Partial, "{mode:?}: {printed}");
                 assert!(printed.contains("it may have signed"), "{mode:?}: {printed}");

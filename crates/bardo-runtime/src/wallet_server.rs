@@ -65,7 +65,8 @@ impl WalletServerClient {
     /// # Errors
     /// [`ServerFault::Unavailable`] if no HTTP client can be made.
     pub fn new(wallet: &ServerWallet, credential: &ServerCredential) -> Result<Self, ServerFault> {
-        let unavailable = |why: &dyn fmt::Display| ServerFault::Unavailable(SafeText::clean(&why.to_string(), MOST_SHOWN));
+        let unavailable =
+            |why: &dyn fmt::Display| ServerFault::Unavailable(SafeText::clean(&why.to_string(), MOST_SHOWN));
         let builder = Client::builder()
             .connect_timeout(CONNECT)
             .redirect(redirect::Policy::none())
@@ -75,10 +76,11 @@ impl WalletServerClient {
         let builder = if wallet.url.is_loopback() { builder.no_proxy() } else { builder };
         let client = builder.build().map_err(|error| unavailable(&error.without_url()))?;
         let mut at = wallet.url.expose().clone();
-        at.path_segments_mut()
-            .map_err(|()| unavailable(&"its URL cannot have a path"))?
-            .pop_if_empty()
-            .extend(["v1", "wallets", &wallet.wallet_id]);
+        at.path_segments_mut().map_err(|()| unavailable(&"its URL cannot have a path"))?.pop_if_empty().extend([
+            "v1",
+            "wallets",
+            &wallet.wallet_id,
+        ]);
         let mut rpc = at.clone();
         rpc.path_segments_mut().map_err(|()| unavailable(&"its URL cannot have a path"))?.push("rpc");
         // Both are ASCII.

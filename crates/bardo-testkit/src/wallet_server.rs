@@ -224,7 +224,11 @@ fn sign(stream: &mut TcpStream, state: &mut State, request: &Value) {
             // The standard's name of the member; the API has another.
             given["primaryType"] = given["primary_type"].clone();
             let Ok(typed) = serde_json::from_value::<TypedData>(given) else {
-                return answer(stream, 400, &json!({ "error": "Invalid typed data", "code": "invalid_data" }).to_string());
+                return answer(
+                    stream,
+                    400,
+                    &json!({ "error": "Invalid typed data", "code": "invalid_data" }).to_string(),
+                );
             };
             let verifier = typed.domain.verifying_contract.unwrap_or_default();
             if !state.policy.verifiers.is_empty() && !state.policy.verifiers.contains(&verifier) {

@@ -166,7 +166,8 @@ impl EmbeddedAccount {
             .ok_or_else(|| SignError::Refused(format!("a {} cannot be written as typed data", message.kind())))?;
         let given = server.sign(ServerContent::Typed(&typed)).await?;
         let signature = Signature::from_raw(&given).ok().filter(|signature| signature.normalize_s().is_none());
-        let signature = signature.ok_or_else(|| SignError::Unclear("it returned bytes that are no signature".into()))?;
+        let signature =
+            signature.ok_or_else(|| SignError::Unclear("it returned bytes that are no signature".into()))?;
         // The hash is of the message that was checked, not of what the server says that it signed.
         match signer_of(&signature, &message.digest(chain_id)) {
             Some(signer) if signer == self.address => Ok(signature.as_bytes()),

@@ -342,13 +342,7 @@ impl ServerPart {
 
 /// Seal of a file's additional members. Those of a wallet server follow only where there is one, so that the seals of
 /// other files are as they were.
-fn sealed(
-    derived: &DerivedKey,
-    ledger: &LedgerId,
-    address: Address,
-    mac: B256,
-    server: Option<&ServerPart>,
-) -> B256 {
+fn sealed(derived: &DerivedKey, ledger: &LedgerId, address: Address, mac: B256, server: Option<&ServerPart>) -> B256 {
     let mut parts = vec![ledger.as_str().as_bytes(), address.as_slice(), mac.as_slice()];
     if let Some(ServerPart { wallet, iv, ciphertext, mac }) = server {
         let place = [wallet.url.expose().as_str(), &wallet.app_id, &wallet.wallet_id].map(str::as_bytes);
