@@ -29,8 +29,9 @@ use bardo_base::units::Usd;
 
 pub use pnl::{PnlDay, PnlState, PnlSums, PnlToken};
 pub use snapshot::{
-    AllowanceState, AllowancesState, BreakerState, ChainHoldings, GrantState, HoldingRow, LimitUsage, NamedAddress,
-    PolicyState, SessionSnapshot, SilentToken, SpendState, StopLossState, StopState, WatchedHoldings, names_in,
+    AllowanceState, AllowancesState, BreakerState, ChainHoldings, Custody, GrantState, HoldingRow, LimitUsage,
+    NamedAddress, PolicyState, SessionSnapshot, SilentToken, SpendState, StopLossState, StopState, WatchedHoldings,
+    names_in,
 };
 pub use transactions::{
     ChainTransactions, Inclusion, NonceGap, OpenOrderRow, TransactionRow, TransactionsState, WaitingPlan,

@@ -216,7 +216,7 @@ fn snapshot(gas: &str, dollars: u32, breaker: BreakerState) -> SessionNews {
         fault: None,
         stop: None,
         keys_revoked: false,
-        by_session_key: false,
+        custody: None,
         holdings: vec![ChainHoldings {
             chain: text("ethereum"),
             chain_id: 1,

@@ -15,7 +15,7 @@ use crate::theme::{Role, Theme};
 use crate::widgets::paint::Group;
 use bardo_base::model::StopLevel;
 use bardo_base::text::width;
-use bardo_session::handle::ReplayState;
+use bardo_session::handle::{Custody, ReplayState};
 use bardo_session::isolation::IsolationLevel;
 use bardo_session::market::ChainIdentity;
 
@@ -269,9 +269,13 @@ fn wallet(state: &State) -> Vec<StyledText> {
     let mut pieces = Vec::new();
     let snapshot = state.session.snapshot.as_ref();
     if let Some(account) = snapshot.and_then(|snapshot| snapshot.account) {
-        if snapshot.is_some_and(|snapshot| snapshot.by_session_key) {
-            pieces.push(("session key for ".to_owned(), Role::TextDim));
-        }
+        // A key file is the usual case, and what the development key signs for is marked as play money.
+        let by = match snapshot.and_then(|snapshot| snapshot.custody) {
+            Some(Custody::SessionKey) => "session key for ",
+            Some(Custody::WalletServer) => "wallet server for ",
+            Some(Custody::KeyFile | Custody::DevelopmentKey) | None => "",
+        };
+        pieces.push((by.to_owned(), Role::TextDim));
         pieces.push((format!("{}  ", short_address(account)), Role::TextDim));
     }
     pieces.extend(worth(state));

@@ -18,8 +18,8 @@ use bardo_base::id::{CallId, PermitId};
 use bardo_base::model::{Check, Phase, StopLevel};
 use bardo_base::units::Usd;
 use bardo_session::handle::{
-    AllowanceState, AllowancesState, GrantState, QueryResult, ReplayControl, ReplayState, SessionCommand, SessionInfo,
-    SessionNews, SessionQuery, SessionSnapshot, StopState,
+    AllowanceState, AllowancesState, Custody, GrantState, QueryResult, ReplayControl, ReplayState, SessionCommand,
+    SessionInfo, SessionNews, SessionQuery, SessionSnapshot, StopState,
 };
 use bardo_session::market::{BootStep, MarketUpdate, MoneyKind, NetworkIdentity};
 
@@ -122,7 +122,7 @@ pub(super) fn snapshot() -> SessionSnapshot {
         fault: None,
         stop: None,
         keys_revoked: false,
-        by_session_key: false,
+        custody: None,
         holdings: Vec::new(),
         equity: Some(usd("25310.42")),
         all_priced: true,

@@ -24,8 +24,9 @@ use bardo_safety::ledger::{self, CapPeriod, FailureBreaker, LedgerCaps, LedgerEr
 use bardo_safety::policy::Policy;
 use bardo_safety::stop::ActiveStop;
 use bardo_session::handle::{
-    AllowanceState, AllowancesState, AuditEntry, BreakerState, ChainHoldings, GrantState, LimitUsage, PnlState,
-    PolicyState, QueryResult, SessionQuery, SessionSnapshot, SpendState, StopLossState, StopState, WatchedHoldings,
+    AllowanceState, AllowancesState, AuditEntry, BreakerState, ChainHoldings, Custody, GrantState, LimitUsage,
+    PnlState, PolicyState, QueryResult, SessionQuery, SessionSnapshot, SpendState, StopLossState, StopState,
+    WatchedHoldings,
 };
 use golem_chain::network::{BookToken, Network};
 use golem_chain::token::TokenId;
@@ -98,7 +99,7 @@ impl SessionState {
             fault,
             stop,
             keys_revoked: self.keys_revoked(),
-            by_session_key: self.sources.world.custody == Some(AccountKind::Delegated),
+            custody: self.sources.world.custody.map(custody),
             holdings,
             equity,
             all_priced,
@@ -447,4 +448,14 @@ fn worth(holdings: &[ChainHoldings]) -> (Option<Usd>, bool) {
     }
     let sum = holdings.iter().try_fold(Usd::ZERO, |sum, held| sum.checked_add(held.net()?).ok());
     (sum, all_priced)
+}
+
+/// Custody as a session reports it.
+const fn custody(kind: AccountKind) -> Custody {
+    match kind {
+        AccountKind::LocalKey => Custody::KeyFile,
+        AccountKind::DevelopmentKey => Custody::DevelopmentKey,
+        AccountKind::Delegated => Custody::SessionKey,
+        AccountKind::Embedded => Custody::WalletServer,
+    }
 }

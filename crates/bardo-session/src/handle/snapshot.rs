@@ -19,6 +19,20 @@ use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
 use bardo_base::units::{TokenAmount, Usd};
 
+/// Custody of an account's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Custody {
+    /// A key file on the session's machine.
+    KeyFile,
+    /// The public development mnemonic, on devnets only.
+    DevelopmentKey,
+    /// A session key, within what the account's owner has delegated.
+    SessionKey,
+    /// A wallet server.
+    WalletServer,
+}
+
 /// State of a session that no event reports.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionSnapshot {
@@ -44,9 +58,9 @@ pub struct SessionSnapshot {
     /// lowered.
     #[serde(default)]
     pub keys_revoked: bool,
-    /// True if a session key acts for the account, within what its owner has delegated.
+    /// Custody of the account's key; `None` without an account.
     #[serde(default)]
-    pub by_session_key: bool,
+    pub custody: Option<Custody>,
     /// Holdings by chain.
     pub holdings: Vec<ChainHoldings>,
     /// Total value of the priced holdings, in dollars.

@@ -173,7 +173,7 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
         fault: None,
         stop: None,
         keys_revoked: false,
-        by_session_key: false,
+        custody: None,
         holdings: vec![ChainHoldings {
             chain: safe("ethereum"),
             chain_id: 31_337,

@@ -282,10 +282,18 @@ fn what_a_line_has_no_room_for_is_told_in_two() {
 }
 
 #[test]
-fn the_header_says_that_a_session_key_acts() {
+fn the_header_says_whose_key_acts() {
     let mut state = running(200, 50, &text("Selling."));
-    news(&mut state, SessionNews::Snapshot(Arc::new(snapshot())));
-    assert!(!shown(&state).contains("session key for"));
-    news(&mut state, SessionNews::Snapshot(Arc::new(SessionSnapshot { by_session_key: true, ..snapshot() })));
-    assert!(shown(&state).contains("session key for 0x0707"), "{}", shown(&state));
+    for (custody, expected) in [
+        (None, " 0x0707"),
+        (Some(Custody::KeyFile), " 0x0707"),
+        (Some(Custody::DevelopmentKey), " 0x0707"),
+        (Some(Custody::SessionKey), "session key for 0x0707"),
+        (Some(Custody::WalletServer), "wallet server for 0x0707"),
+    ] {
+        news(&mut state, SessionNews::Snapshot(Arc::new(SessionSnapshot { custody, ..snapshot() })));
+        let header = shown(&state);
+        assert!(header.contains(expected), "{custody:?}: {header}");
+        assert_eq!(header.contains(" for 0x0707"), expected.contains(" for "), "{custody:?}: {header}");
+    }
 }
