@@ -27,7 +27,7 @@ use bardo::console::widgets::{self, samples};
 use bardo::engine::Catalog;
 use bardo::fabric::{
     ApprovalOutcome, ApprovalRequested, ApprovalResolved, Event, EventKind, GolemState, GolemThought, MemoryHits,
-    RedactedParams, ResultCard, ToolEnd, ToolStart, ToolUpdate, TxState, TxUpdate, Vitals,
+    OrderUpdate, RedactedParams, ResultCard, ToolEnd, ToolStart, ToolUpdate, TxState, TxUpdate, Vitals,
 };
 use bardo::runtime::tool_info;
 use bardo::session::handle::{
@@ -47,6 +47,7 @@ use serde_json::{Value, json};
 fn events(calls: u64) -> Vec<Arc<Event>> {
     let mut all = Vec::new();
     let (data, hints) = samples::quote_answer(true, 0.3);
+    let order = samples::order(bardo::fabric::DecayUnit::Seconds);
     for call in 0..calls {
         let at = samples::START_MILLIS + call * 1_000;
         let call_id = CallId::new(at);
@@ -73,7 +74,7 @@ fn events(calls: u64) -> Vec<Arc<Event>> {
             EventKind::TxUpdate(tx(TxState::Signed)),
             EventKind::TxUpdate(tx(TxState::Sent)),
             EventKind::TxUpdate(tx(TxState::Confirmed)),
-            EventKind::OrderUpdate(Box::new(samples::order(bardo::fabric::DecayUnit::Seconds))),
+            EventKind::OrderUpdate(Box::new(OrderUpdate { order_hash: B256::from(U256::from(call)), ..order.clone() })),
             EventKind::ToolEnd(ToolEnd {
                 success: true,
                 state: None,

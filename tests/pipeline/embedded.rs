@@ -197,3 +197,38 @@ async fn a_wallet_server_that_fails_or_lies_moves_nothing() {
     assert_eq!(done.status, CallStatus::Success, "{done:#?}");
     assert_eq!(before.0 - session.state().await.0, U256::from(100 * USDC));
 }
+
+/// What a key file signs, a wallet server signs too: the account is the sender, the payer and the owner.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wallet_server_signs_every_kind_of_transaction() {
+    let wallet = Wallet::new().await;
+    let session = wallet.session().await;
+    session.fund().await;
+    let permit2 = session.world.contract(KnownContract::Permit2).to_string();
+    let mut position = String::new();
+    for (tool, params) in [
+        ("wrap_native", json!({"amount": "0.2"})),
+        ("unwrap_native", json!({"amount": "0.05"})),
+        ("token_approve", json!({"token": "USDC", "spender": permit2, "amount": "5"})),
+        ("token_revoke", json!({"token": "USDC", "spender": permit2})),
+        ("wallet_transfer_token", json!({"token": "USDC", "amount": "1", "recipient": Address::repeat_byte(0x77)})),
+        ("lending_supply", json!({"token": "USDC", "amount": "500"})),
+        ("lending_withdraw", json!({"token": "USDC", "amount": "max"})),
+        ("add_liquidity", json!({"token_a": "WETH", "token_b": "USDC", "amount_a": "0.1", "fee_tier": 3000, "width_pct": "10"})),
+        ("close_position", json!({})),
+    ] {
+        let mut params = params;
+        params["chain"] = json!("ethereum");
+        if tool == "close_position" {
+            params["position_id"] = json!(position);
+        }
+        let done = session.executor.call(ToolCall::new(tool, ToolInput::Json(params))).await;
+        assert_eq!(done.status, CallStatus::Success, "{tool}: {done:#?}");
+        let hints = done.decision_hints.as_ref().unwrap();
+        assert_eq!((&hints["mismatches"], &hints["state"]), (&json!([]), &json!("done")), "{tool}: {hints:#}");
+        if tool == "add_liquidity" {
+            position = done.data.unwrap()["position_id"].as_str().unwrap().to_owned();
+        }
+    }
+    assert_eq!(session.state().await.2, wallet.server.signed() as u64, "each signature was sent");
+}

@@ -148,7 +148,7 @@ impl EmbeddedAccount {
         Ok(signed)
     }
 
-    async fn sign_order_parts(&self, to_sign: &OrderToSign) -> Result<Bytes, SignError> {
+    pub(super) async fn sign_order_parts(&self, to_sign: &OrderToSign) -> Result<Bytes, SignError> {
         let server = self.server()?;
         signing::check_order(to_sign, self.address)?;
         Ok(self.sign_message(server, &to_sign.message, to_sign.chain_id).await?.into())

@@ -4,13 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::consensus::Transaction as _;
+use alloy::dyn_abi::TypedData;
 use alloy::primitives::aliases::{U48, U160};
 use alloy::primitives::{Address, Bytes, U256, hex};
+use alloy_signer::SignerSync as _;
+use alloy_signer_local::PrivateKeySigner;
+use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::development::{DevelopmentAccount, NotDevelopmentChain};
+use super::embedded::{EmbeddedAccount, ServerContent, ServerFault, ServerKey, WalletServer};
+use super::keystore::{ServerCredential, ServerWallet};
 use super::local::{LocalAccount, with_margin};
-use super::secret::SecretKey;
+use super::secret::{Password, SecretKey};
 use super::signing::SigningKey;
 use crate::pipeline::{OrderToSign, ToSign};
 use crate::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent, SignatureSlot, SignedOrder};
@@ -309,6 +315,54 @@ fn an_order_is_signed_by_whose_it_is_and_for_the_chain_that_was_checked() {
     }
     let nowhere = order_to_sign(key.address(), 0);
     assert!(matches!(key.sign_order(&nowhere), Err(SignError::Refused(_))), "there is no chain 0");
+}
+
+/// A wallet server in this process: it signs typed data by its own reading of the JSON, with this key.
+#[derive(Debug)]
+struct TypedDataSigner {
+    key: PrivateKeySigner,
+    /// Shifts the hash that is signed, as a server does that changes the message.
+    changes: bool,
+}
+
+impl WalletServer for TypedDataSigner {
+    fn sign<'a>(&'a self, content: ServerContent<'a>) -> BoxFuture<'a, Result<Bytes, ServerFault>> {
+        let ServerContent::Typed(typed) = content else { panic!("an order is a message") };
+        let read: TypedData = serde_json::from_str(&serde_json::to_string(typed).unwrap()).unwrap();
+        let mut hash = read.eip712_signing_hash().unwrap();
+        hash.0[31] ^= u8::from(self.changes);
+        let signature = self.key.sign_hash_sync(&hash).unwrap();
+        Box::pin(async move { Ok(signature.as_bytes().into()) })
+    }
+}
+
+#[tokio::test]
+async fn a_wallet_servers_order_is_the_signature_of_the_account_over_the_checked_message() {
+    for (vector, message) in signable() {
+        let (chain_id, key) = (vector["chainId"].as_u64().unwrap(), vector["signerPrivateKey"].as_str().unwrap());
+        let key: PrivateKeySigner = key.parse().unwrap();
+        let address = key.address();
+        let mut order = order_to_sign(address, chain_id);
+        order.message = message;
+        let signed = async |key: PrivateKeySigner, changes: bool| {
+            let wallet = ServerWallet::parse("https://wallets.example", "app", "wallet").unwrap().of(address);
+            let credential = ServerCredential::new(Password::new("secret".into())).unwrap();
+            let opened = ServerKey::new(wallet, credential, SecretKey::generate().unwrap());
+            let account = EmbeddedAccount::connected(Arc::new(opened), Arc::new(TypedDataSigner { key, changes }));
+            account.sign_order_parts(&order).await
+        };
+        // Signature that the official contract accepted.
+        let honest = signed(key.clone(), false).await.unwrap();
+        assert_eq!(honest.to_string(), vector["signature"].as_str().unwrap());
+        for (key, changes) in [(key, true), (PrivateKeySigner::random(), false)] {
+            let refused = signed(key, changes).await.unwrap_err();
+            assert!(matches!(refused, SignError::Unclear(_)), "{refused}");
+        }
+        let locked = EmbeddedAccount::locked(address).sign_order_parts(&order).await.unwrap_err();
+        assert!(matches!(locked, SignError::Locked(_)), "{locked}");
+        let another = EmbeddedAccount::locked(address).sign_order_parts(&order_to_sign(Address::ZERO, 1)).await;
+        assert!(another.is_err());
+    }
 }
 
 #[test]
