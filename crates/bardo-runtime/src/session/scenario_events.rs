@@ -152,6 +152,11 @@ impl ScenarioEvents {
         self.moments.iter().any(|at| *at > elapsed(before) && *at <= elapsed(moment))
     }
 
+    /// True if no moment of the scenario lies after `from` and not after `to`, by the clock, but one lies later.
+    pub(super) fn is_quiet(&self, from: u64, to: u64) -> bool {
+        !self.is_moment(from, to) && self.is_moment(to, u64::MAX)
+    }
+
     fn note(&self, change: impl FnOnce(&mut golem::life::ScenarioProgress)) {
         if let Some(script) = self.script.borrow().as_ref() {
             script.played.send_modify(change);

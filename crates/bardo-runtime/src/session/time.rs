@@ -29,6 +29,15 @@ const IN_LINE: Duration = Duration::from_secs(30);
 /// Polling interval while time stands still.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// Seconds of a tick from which on a scenario spans hours, most of which nobody wants to watch.
+const LONG_TICK: u64 = 60;
+
+/// Ticks around a moment of such a scenario that pass at the usual pace.
+const QUIET_TICKS: u64 = 12;
+
+/// Factor of the pace between such moments, while no call runs.
+const QUIET_PACE: u32 = 20;
+
 /// Options of simulated time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeOptions {
@@ -109,7 +118,11 @@ pub(super) async fn conduct(state: Arc<SessionState>, clock: SimulatedClock, opt
             }
         }
         if let TimePace::Times(times) = options.pace {
-            due = due.max(Instant::now()) + Duration::from_millis(tick).checked_div(times.max(1)).unwrap_or_default();
+            let is_quiet = options.tick >= LONG_TICK
+                && state.control.running.load(Ordering::SeqCst) == 0
+                && cues.is_quiet(now.saturating_sub(tick * QUIET_TICKS), next.saturating_add(tick * QUIET_TICKS));
+            let times = times.max(1).saturating_mul(if is_quiet { QUIET_PACE } else { 1 });
+            due = due.max(Instant::now()) + Duration::from_millis(tick).checked_div(times).unwrap_or_default();
             sleep_until(due).await;
         }
         clock.set(next);
