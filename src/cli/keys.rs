@@ -15,7 +15,8 @@ use bardo_runtime::data::DataFolder;
 use bardo_runtime::labels::Labels;
 use bardo_runtime::wallet_server::WalletServerClient;
 use bardo_safety::custody::{
-    KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, ListedKey, SecretKey, ServerCredential, ServerWallet,
+    KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, ListedKey, SecretKey, ServerContent, ServerCredential,
+    ServerEnrolment, ServerWallet, WalletServer as _,
 };
 
 /// A displayed key with its file.
@@ -113,14 +114,18 @@ fn add_server(
     let found = runtime.block_on(server.describe())?;
     let ledger = runtime.block_on(folder.open_real_ledger(SystemClock.now_millis()))?;
     let ledger: LedgerId = ledger.id().parse()?;
-    let wallet = wallet.of(found.address);
-    let entry = keystore.create_server(&name, (&wallet, &credential), password, &ledger)?;
+    let enrolment = ServerEnrolment::new(found.address, ledger)?;
+    let statement = enrolment.statement()?;
+    let signature = runtime.block_on(server.sign(ServerContent::Typed(&statement)))?;
+    let enrolment = enrolment.signed(&signature)?;
+    let url = wallet.url.clone();
+    let entry = keystore.create_server(&name, (wallet, &credential), enrolment, password)?;
     if found.policies == 0 {
         eprintln!(
             "bardo: the server enforces no policy on this wallet: whoever has its credential can do anything with it"
         );
     }
-    eprintln!("The key stays on {}; this file has the credential. Compare the address with the server's.", wallet.url);
+    eprintln!("The key stays on {url}; this file has the credential. Compare the address with the server's.");
     show_new(folder, entry, json)
 }
 

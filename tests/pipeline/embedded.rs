@@ -15,7 +15,10 @@ use bardo::base::secret::Password;
 use bardo::chain::devnet::Chain;
 use bardo::chain::network::KnownContract;
 use bardo::chain::price::PriceChain;
-use bardo::custody::{EmbeddedAccount, KeyName, Keystore, LedgerId, ServerCredential, ServerKey, ServerWallet};
+use bardo::custody::{
+    EmbeddedAccount, KeyName, Keystore, LedgerId, ServerContent, ServerCredential, ServerEnrolment, ServerKey,
+    ServerWallet, WalletServer as _,
+};
 use bardo::engine::{
     self, ApprovalMode, CallStatus, Catalog, ConnectedChain, Executor, ExecutorConfig, ToolCall, ToolInput,
     ToolResponse, WriteAccess,
@@ -55,9 +58,13 @@ impl Wallet {
         let keys = Keystore::at(folder.path().join("keys"));
         let (name, ledger): (KeyName, LedgerId) = ("server".parse().unwrap(), "test".parse().unwrap());
         let password = Password::new("battery staple".to_owned());
-        let wallet = ServerWallet::parse(&server.url(), APP_ID, WALLET_ID).unwrap().of(address);
+        let wallet = ServerWallet::parse(&server.url(), APP_ID, WALLET_ID).unwrap();
         let credential = ServerCredential::new(Password::new(SECRET.to_owned())).unwrap();
-        keys.create_server(&name, (&wallet, &credential), &password, &ledger).unwrap();
+        let enrolment = ServerEnrolment::new(address, ledger.clone()).unwrap();
+        let client = WalletServerClient::new(&wallet, &credential).unwrap();
+        let signature = client.sign(ServerContent::Typed(&enrolment.statement().unwrap())).await.unwrap();
+        let enrolment = enrolment.signed(&signature).unwrap();
+        keys.create_server(&name, (wallet, &credential), enrolment, &password).unwrap();
         let key = Arc::new(keys.open_server(&name, &password, &ledger).unwrap());
         let coin = U256::from(10).pow(U256::from(18));
         devnet().devnet.run(move |chain: &mut Chain| chain.set_balance(address, coin)).await.unwrap();
@@ -127,7 +134,7 @@ async fn a_wallet_server_signs_a_swap_within_its_own_policy() {
     let error = refused.error.clone().unwrap();
     assert_eq!((refused.status, error.code()), (CallStatus::Blocked, ErrorCode::WalletServerRefused), "{refused:#?}");
     assert!(error.message().to_string().contains("policy_violation"), "{}", error.message());
-    assert_eq!((session.state().await, wallet.server.signed()), (before, 0), "nothing was signed");
+    assert_eq!((session.state().await, wallet.server.signed()), (before, 1), "nothing but the statement was signed");
 
     let usdc = session.world.contract_of(&session.world.usdc);
     wallet.server.enforce(ServerPolicy { targets: vec![router, usdc], verifiers: vec![permit2] });
@@ -214,7 +221,10 @@ async fn a_wallet_server_signs_every_kind_of_transaction() {
         ("wallet_transfer_token", json!({"token": "USDC", "amount": "1", "recipient": Address::repeat_byte(0x77)})),
         ("lending_supply", json!({"token": "USDC", "amount": "500"})),
         ("lending_withdraw", json!({"token": "USDC", "amount": "max"})),
-        ("add_liquidity", json!({"token_a": "WETH", "token_b": "USDC", "amount_a": "0.1", "fee_tier": 3000, "width_pct": "10"})),
+        (
+            "add_liquidity",
+            json!({"token_a": "WETH", "token_b": "USDC", "amount_a": "0.1", "fee_tier": 3000, "width_pct": "10"}),
+        ),
         ("close_position", json!({})),
     ] {
         let mut params = params;
@@ -230,5 +240,5 @@ async fn a_wallet_server_signs_every_kind_of_transaction() {
             position = done.data.unwrap()["position_id"].as_str().unwrap().to_owned();
         }
     }
-    assert_eq!(session.state().await.2, wallet.server.signed() as u64, "each signature was sent");
+    assert_eq!(session.state().await.2 + 1, wallet.server.signed() as u64, "each signature but the statement was sent");
 }

@@ -29,3 +29,4 @@ pub mod sender;
 pub mod service;
 pub mod signed;
 pub mod token;
+pub mod typed_data;

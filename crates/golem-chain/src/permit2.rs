@@ -9,13 +9,14 @@
 
 use std::borrow::Cow;
 
+use alloy::dyn_abi::TypedData;
 use alloy::dyn_abi::eip712::Resolver;
-use alloy::dyn_abi::{DynSolValue, TypedData};
 use alloy::primitives::aliases::U160;
-use alloy::primitives::{Address, B256, Bytes, U256, hex, keccak256};
+use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy::sol_types::{Eip712Domain, SolCall, SolStruct, SolValue};
 use serde_json::{Map, Value, json};
 
+use super::typed_data::{content_in, content_of};
 use bardo_abi::permit2::Permit2;
 pub use bardo_abi::permit2::Permit2::{
     PermitBatch, PermitBatchTransferFrom, PermitDetails, PermitSingle, PermitTransferFrom, SignatureTransferDetails,
@@ -303,31 +304,6 @@ impl Permit2Message {
             .abi_encode(),
         };
         Ok(calldata.into())
-    }
-}
-
-/// Content of a struct as JSON, with the members that the resolver's definition names.
-fn content_in<T: SolStruct + SolValue>(resolver: &Resolver, value: &T) -> Option<Value> {
-    Some(content_of(&resolver.resolve(T::NAME).ok()?.abi_decode(&value.abi_encode()).ok()?))
-}
-
-/// A value as JSON: numbers in decimal digits, bytes in hexadecimal.
-fn content_of(value: &DynSolValue) -> Value {
-    match value {
-        DynSolValue::Bool(value) => json!(value),
-        DynSolValue::Int(value, _) => json!(value.to_string()),
-        DynSolValue::Uint(value, _) => json!(value.to_string()),
-        DynSolValue::FixedBytes(word, size) => json!(hex::encode_prefixed(word.get(..*size).unwrap_or_default())),
-        DynSolValue::Address(address) => json!(address.to_string()),
-        DynSolValue::Function(function) => json!(hex::encode_prefixed(function)),
-        DynSolValue::Bytes(bytes) => json!(hex::encode_prefixed(bytes)),
-        DynSolValue::String(text) => json!(text),
-        DynSolValue::Array(values) | DynSolValue::FixedArray(values) | DynSolValue::Tuple(values) => {
-            values.iter().map(content_of).collect()
-        }
-        DynSolValue::CustomStruct { prop_names, tuple, .. } => {
-            prop_names.iter().cloned().zip(tuple.iter().map(content_of)).collect::<Map<_, _>>().into()
-        }
     }
 }
 

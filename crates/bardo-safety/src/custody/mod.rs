@@ -36,7 +36,8 @@ pub use delegated::DelegatedAccount;
 pub use development::{DevelopmentAccount, NotDevelopmentChain};
 pub use embedded::{EmbeddedAccount, ServerContent, ServerFault, ServerKey, WalletServer};
 pub use keystore::{
-    KeyEntry, KeyName, Keystore, KeystoreError, ListedKey, ServerCredential, ServerWallet, ServerWalletError,
+    KeyEntry, KeyName, Keystore, KeystoreError, ListedKey, ServerCredential, ServerEnrolment, ServerWallet,
+    ServerWalletError, SignedEnrolment,
 };
 pub use local::LocalAccount;
 pub use reauthentication::{Reauthentication, ReauthenticationError};

@@ -109,14 +109,19 @@ impl Account for RevocableAccount {
     fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<SignedTransaction, SignError>> {
         Box::pin(async move {
             self.check()?;
-            self.inner.sign(capability).await
+            let signed = self.inner.sign(capability).await?;
+            // A wallet server takes its time, and the Golem may have died meanwhile.
+            self.check()?;
+            Ok(signed)
         })
     }
 
     fn sign_order(&self, capability: Capability<Order>) -> BoxFuture<'_, Result<Bytes, SignError>> {
         Box::pin(async move {
             self.check()?;
-            self.inner.sign_order(capability).await
+            let signature = self.inner.sign_order(capability).await?;
+            self.check()?;
+            Ok(signature)
         })
     }
 }

@@ -69,6 +69,8 @@ enum PlanEnd {
     Reverted,
     /// A transaction may have been sent, and its outcome is not known.
     Unclear,
+    /// A wallet server may have signed the next transaction, and may send it itself. All of the spending counts.
+    MaybeSigned,
     /// Every transaction is included, and the order is submitted.
     Placed,
     /// Nothing further was signed, or a transaction failed without reverting the main one.
@@ -140,6 +142,7 @@ impl PlanEnd {
         match self {
             Self::Done => ActionEnd::Done { spent },
             Self::Unclear | Self::Placed => ActionEnd::Unclear,
+            Self::MaybeSigned => ActionEnd::Partly { spent },
             Self::Reverted => ActionEnd::Reverted { gas },
             // A failed clean-up transaction does not change that the main one succeeded.
             Self::Stopped { .. } if main_is_done(&progress.legs) => ActionEnd::Done { spent },
@@ -178,7 +181,7 @@ impl Pipeline {
         let repeats = payload.proposal().intent == ProposalIntent::SpeedUp;
         let truth = match ended {
             _ if repeats => None,
-            PlanEnd::Unclear | PlanEnd::Placed => None,
+            PlanEnd::Unclear | PlanEnd::MaybeSigned | PlanEnd::Placed => None,
             PlanEnd::Done | PlanEnd::Reverted | PlanEnd::Stopped { .. } => {
                 let read = self.onchain_outcome(&prepared, &progress.legs).await;
                 read.map_err(|doubt| progress.remarks.push(doubt.to_string())).ok()
@@ -210,10 +213,11 @@ impl Pipeline {
         }
         let anything_happened = progress.anything_happened();
         let Progress { legs, remarks, clearance, .. } = progress;
-        // An order with an unknown outcome is followed by the order service: its transactions say nothing about it.
+        // Where every transaction that was sent has ended, the last one says nothing about what is unclear: an order, which
+        // the order service follows, or a transaction that may not be stored, which recovery finds.
         let all_sent = legs.iter().all(|leg| leg.state == TxState::Confirmed);
         if let PlanEnd::Unclear = ended
-            && !(payload.order().is_some() && all_sent)
+            && !all_sent
         {
             self.follow(sender, (payload, permit_id, held), &legs, clearance, at_work);
         }
@@ -222,7 +226,7 @@ impl Pipeline {
             PlanEnd::Done => CommitState::Done,
             PlanEnd::Placed => CommitState::Placed,
             PlanEnd::Reverted => CommitState::Reverted,
-            PlanEnd::Unclear => CommitState::Unclear,
+            PlanEnd::Unclear | PlanEnd::MaybeSigned => CommitState::Unclear,
             PlanEnd::Stopped { code, why, verdicts, .. } if anything_happened => {
                 blocking = verdicts;
                 CommitState::Stopped { code, why }
@@ -266,7 +270,11 @@ impl Pipeline {
                 Ok(stored) => stored,
                 Err(not_stored) => {
                     progress.remarks.extend(self.undo(sender, &not_stored).await);
-                    let NotStored { nonce, code, why, failed } = not_stored;
+                    let NotStored { nonce, code, why, failed, may_be_signed } = not_stored;
+                    if may_be_signed {
+                        progress.remarks.push(why);
+                        return PlanEnd::MaybeSigned;
+                    }
                     // Without a nonce it is not known whether something was signed or stored.
                     if nonce.is_some() {
                         return PlanEnd::Stopped { code, why, failed, verdicts: Vec::new() };

@@ -59,11 +59,13 @@ pub(super) struct NotStored {
     pub why: String,
     /// True if it counts as a failure for the failure breaker; false if the action was withdrawn.
     pub failed: bool,
+    /// True if the signer may have signed, and may send it itself.
+    pub may_be_signed: bool,
 }
 
 impl NotStored {
     fn before(nonce: SigningNonce, code: ErrorCode, why: &str) -> Self {
-        Self { nonce: Some(nonce), code, why: why.to_owned(), failed: false }
+        Self { nonce: Some(nonce), code, why: why.to_owned(), failed: false, may_be_signed: false }
     }
 
     /// Outcome of an error of the store; it has a nonce only if nothing can be on disk. `replacing` is the nonce if the
@@ -81,9 +83,11 @@ impl NotStored {
                 )
                 | StoreTxError::Ledger(ReserveError::Ledger(_)),
                 Some(nonce),
-            ) => Self { nonce: Some(nonce), code: ErrorCode::ValidationFailed, why, failed: false },
+            ) => {
+                Self { nonce: Some(nonce), code: ErrorCode::ValidationFailed, why, failed: false, may_be_signed: false }
+            }
             // The row may or may not be on disk. The transaction was not sent, and recovery settles it.
-            _ => Self { nonce: None, code: ErrorCode::StoreUnavailable, why, failed: false },
+            _ => Self { nonce: None, code: ErrorCode::StoreUnavailable, why, failed: false, may_be_signed: false },
         }
     }
 }
@@ -177,7 +181,7 @@ impl Pipeline {
     /// in force that the assessment did not see, before and after signing.
     ///
     /// # Errors
-    /// [`NotStored`], without a nonce if a signature may exist although none was returned.
+    /// [`NotStored`], always with its nonce.
     async fn sign_as_framed(
         &self,
         prepared: &PreparedAction,
@@ -203,10 +207,11 @@ impl Pipeline {
         let signed = match prepared.account.sign(capability).await {
             Ok(signed) => signed,
             Err(error) => {
-                // Without a clear answer, a signature with this nonce may exist.
-                let nonce = (!matches!(error, SignError::Unclear(_))).then(|| nonce.clone());
+                // The nonce is free for the next transaction even if this one was signed: at most one of the two can happen.
                 let (code, failed) = (error.code(), error.is_failure());
-                return Err(NotStored { nonce, code, why: error.to_string(), failed });
+                let may_be_signed = matches!(error, SignError::Unclear(_));
+                let nonce = Some(nonce.clone());
+                return Err(NotStored { nonce, code, why: error.to_string(), failed, may_be_signed });
             }
         };
         failpoint::reach(Failpoint::Signed);

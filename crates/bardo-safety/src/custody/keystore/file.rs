@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use alloy::primitives::{Address, B256, hex};
+use alloy::primitives::{Address, B256, Signature, hex};
 use rand::TryRngCore as _;
 use rand::rngs::OsRng;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 use super::KeystoreError;
 use super::cipher::{DerivedKey, KeyDerivation, OURS, Scrypt};
-use super::server::{ServerCredential, ServerWallet};
+use super::server::{ServerCredential, ServerWallet, is_own};
 use crate::custody::binding::LedgerId;
 use crate::custody::secret::{Password, SecretError, SecretKey};
 use crate::custody::signing::SigningKey;
@@ -40,6 +40,8 @@ pub(super) struct KeyFile {
 #[derive(Debug)]
 struct ServerPart {
     wallet: ServerWallet,
+    /// The wallet's signature over the statement that the file is its own.
+    signature: Signature,
     iv: [u8; 16],
     ciphertext: Vec<u8>,
     mac: B256,
@@ -48,7 +50,7 @@ struct ServerPart {
 /// Ledger that a new file belongs to, and the wallet server with the credential if the key is there.
 pub(super) struct Additions<'a> {
     pub(super) ledger: &'a LedgerId,
-    pub(super) server: Option<(&'a ServerWallet, &'a ServerCredential)>,
+    pub(super) server: Option<(&'a ServerWallet, &'a ServerCredential, Signature)>,
 }
 
 /// JSON representation of a key file.
@@ -112,6 +114,7 @@ struct ServerForm {
     app_id: String,
     wallet_id: String,
     address: String,
+    signature: String,
     iv: String,
     credential: String,
     mac: String,
@@ -131,7 +134,9 @@ pub(super) fn write(
     let mac = derived.mac(ciphertext.as_slice());
     let server = match additions.server {
         None => None,
-        Some((wallet, credential)) => Some(ServerPart::encrypted(wallet.clone(), credential, &derived)?),
+        Some((wallet, credential, signature)) => {
+            Some(ServerPart::encrypted((wallet.clone(), signature), credential, &derived)?)
+        }
     };
     let seal = sealed(&derived, additions.ledger, address, mac, server.as_ref());
     let Scrypt { log_n, r, p } = OURS;
@@ -217,7 +222,7 @@ impl KeyFile {
         let iv = bytes(&crypto.cipherparams.iv, "iv")?.try_into().map_err(|_| exact("iv"))?;
         let ciphertext = bytes(&crypto.ciphertext, "ciphertext")?.try_into().map_err(|_| exact("ciphertext"))?;
         let mac = B256::try_from(bytes(&crypto.mac, "mac")?.as_slice()).map_err(|_| exact("mac"))?;
-        let address = match written.address {
+        let own = match written.address {
             None => None,
             Some(text) => {
                 let bytes = bytes(&text, "address")?;
@@ -227,7 +232,7 @@ impl KeyFile {
         let (bound, server) = match written.bardo {
             None => (None, None),
             Some(BindingForm { ledger, seal, server }) => {
-                let ledger = ledger.parse().map_err(|_| form("its ledger name is invalid"))?;
+                let ledger: LedgerId = ledger.parse().map_err(|_| form("its ledger name is invalid"))?;
                 let seal = B256::try_from(bytes(&seal, "seal")?.as_slice()).map_err(|_| exact("seal"))?;
                 let server = match server {
                     None => None,
@@ -241,13 +246,20 @@ impl KeyFile {
                         let ciphertext = bytes(&server.credential, "credential")?;
                         let mac = bytes(&server.mac, "credential's mac")?;
                         let mac = B256::try_from(mac.as_slice()).map_err(|_| exact("credential's mac"))?;
-                        Some(ServerPart { wallet, iv, ciphertext, mac })
+                        let signature = bytes(&server.signature, "wallet's signature")?;
+                        let signature = Signature::from_raw(&signature).map_err(|_| exact("wallet's signature"))?;
+                        // Known before any password: a file that the wallet did not sign claims nothing.
+                        let key = own.ok_or_else(|| form("its address is missing"))?;
+                        if !is_own(wallet.address, key, &ledger, &signature) {
+                            return Err(form("the wallet that it names has not signed that it is its own"));
+                        }
+                        Some(ServerPart { wallet, signature, iv, ciphertext, mac })
                     }
                 };
                 (Some((ledger, seal)), server)
             }
         };
-        Ok(Self { address, stretching, salt, iv, ciphertext, mac, bound, server })
+        Ok(Self { address: own, stretching, salt, iv, ciphertext, mac, bound, server })
     }
 
     /// Returns the account's address and the ledger that the file claims; `None` for another wallet's file.
@@ -316,7 +328,7 @@ impl KeyFile {
 
 impl ServerPart {
     fn encrypted(
-        wallet: ServerWallet,
+        (wallet, signature): (ServerWallet, Signature),
         credential: &ServerCredential,
         derived: &DerivedKey,
     ) -> Result<Self, KeystoreError> {
@@ -324,7 +336,7 @@ impl ServerPart {
         let mut ciphertext = credential.expose().to_vec();
         derived.crypt(&iv, &mut ciphertext);
         let mac = derived.mac(&ciphertext);
-        Ok(Self { wallet, iv, ciphertext, mac })
+        Ok(Self { wallet, signature, iv, ciphertext, mac })
     }
 
     fn form(&self) -> ServerForm {
@@ -333,6 +345,7 @@ impl ServerPart {
             app_id: self.wallet.app_id.clone(),
             wallet_id: self.wallet.wallet_id.clone(),
             address: hex::encode(self.wallet.address),
+            signature: hex::encode(self.signature.as_bytes()),
             iv: hex::encode(self.iv),
             credential: hex::encode(&self.ciphertext),
             mac: hex::encode(self.mac),
@@ -344,7 +357,7 @@ impl ServerPart {
 /// other files are as they were.
 fn sealed(derived: &DerivedKey, ledger: &LedgerId, address: Address, mac: B256, server: Option<&ServerPart>) -> B256 {
     let mut parts = vec![ledger.as_str().as_bytes(), address.as_slice(), mac.as_slice()];
-    if let Some(ServerPart { wallet, iv, ciphertext, mac }) = server {
+    if let Some(ServerPart { wallet, iv, ciphertext, mac, .. }) = server {
         let place = [wallet.url.expose().as_str(), &wallet.app_id, &wallet.wallet_id].map(str::as_bytes);
         parts.extend(place);
         parts.extend([wallet.address.as_slice(), iv.as_slice(), ciphertext.as_slice(), mac.as_slice()]);

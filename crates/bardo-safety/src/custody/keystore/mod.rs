@@ -33,7 +33,7 @@ use bardo_base::text::SafeText;
 use file::Additions;
 
 pub use cipher::{MOST_MEMORY, MOST_ROUNDS};
-pub use server::{ServerCredential, ServerWallet, ServerWalletError};
+pub use server::{ServerCredential, ServerEnrolment, ServerWallet, ServerWalletError, SignedEnrolment};
 
 /// Folder of key files that are no longer used, below the folder of the keystore.
 pub const RETIRED: &str = "revoked";
@@ -223,30 +223,29 @@ impl Keystore {
         Ok(KeyEntry { name: name.clone(), path, address, ledger: ledger.clone(), server: None })
     }
 
-    /// Stores the credential of a wallet server's wallet in a new file, bound to `ledger`, with a secret of its own that
-    /// authenticates rows of the ledger.
+    /// Stores the credential of a wallet server's wallet in a new file, bound to the enrolment's ledger. The secret of the
+    /// enrolment authenticates rows of the ledger; `wallet` has the address that signed it.
     ///
     /// # Errors
     /// As for [`Self::create`].
     pub fn create_server(
         &self,
         name: &KeyName,
-        (wallet, credential): (&ServerWallet, &ServerCredential),
+        (wallet, credential): (ServerWallet, &ServerCredential),
+        enrolment: SignedEnrolment,
         password: &Password,
-        ledger: &LedgerId,
     ) -> Result<KeyEntry, KeystoreError> {
         let password = for_a_new_key(password.clone())?;
         let path = self.path(name);
         if path.exists() {
             return Err(KeystoreError::Exists { name: name.clone(), path });
         }
-        let secret = SecretKey::generate()?;
-        let own = SigningKey::new(&secret).ok_or(SecretError::OutOfRange)?.address();
-        let additions = Additions { ledger, server: Some((wallet, credential)) };
-        let written = file::write(&secret, &password, own, &additions)?;
+        let SignedEnrolment { secret, key, wallet: address, ledger, signature } = enrolment;
+        let wallet = wallet.of(address);
+        let additions = Additions { ledger: &ledger, server: Some((&wallet, credential, signature)) };
+        let written = file::write(&secret, &password, key, &additions)?;
         folder::create(&self.folder, &path, written.as_bytes(), name)?;
-        let (address, server) = (wallet.address, Some(Box::new(wallet.clone())));
-        Ok(KeyEntry { name: name.clone(), path, address, ledger: ledger.clone(), server })
+        Ok(KeyEntry { name: name.clone(), path, address, ledger, server: Some(Box::new(wallet)) })
     }
 
     /// Returns every key file in the folder, sorted by name. A file that cannot be used is listed with the error.

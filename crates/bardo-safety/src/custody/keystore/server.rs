@@ -2,11 +2,27 @@
 
 use std::fmt;
 
-use alloy::primitives::Address;
+use alloy::dyn_abi::TypedData;
+use alloy::primitives::{Address, Bytes, Signature};
+use alloy::sol_types::{Eip712Domain, SolStruct as _, eip712_domain};
 
-use crate::custody::secret::Password;
+use crate::custody::binding::LedgerId;
+use crate::custody::secret::{Password, SecretError, SecretKey};
+use crate::custody::signing::SigningKey;
 use bardo_base::config::{RpcUrl, RpcUrlError};
+use bardo_base::signer::signer_of;
 use bardo_base::text::SafeText;
+use golem_chain::typed_data::typed_data;
+
+alloy::sol! {
+    /// Statement of a wallet that a file with this key of its own decides for it in a ledger. Without it, whoever can write
+    /// a file could claim a wallet's address, and decide for it with a password of their own.
+    struct WalletServerKeyFile {
+        address wallet;
+        address key;
+        string ledger;
+    }
+}
 
 /// Maximum length of an id, in characters.
 const LONGEST_ID: usize = 100;
@@ -42,6 +58,15 @@ pub enum ServerWalletError {
     /// The id has other characters.
     #[error("`{0}` is not an id of a wallet server: use 1 to {LONGEST_ID} letters, digits, `-` and `_`")]
     Id(SafeText),
+    /// The wallet did not sign that the file is its own.
+    #[error("the wallet server's signature is not by {0} over the statement that the file is its own")]
+    NotItsOwn(Address),
+    /// The statement cannot be made.
+    #[error("the wallet's statement cannot be written as typed data")]
+    Statement,
+    /// No secret could be made.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     /// The credential is not one line of visible characters.
     #[error("the credential must be one line of 1 to {LONGEST_CREDENTIAL} ASCII letters, digits and signs")]
     Credential,
@@ -104,5 +129,71 @@ impl ServerCredential {
 impl fmt::Debug for ServerCredential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ServerCredential(…)")
+    }
+}
+
+/// A new file's own secret, and the statement that its wallet signs.
+pub struct ServerEnrolment {
+    secret: SecretKey,
+    key: Address,
+    wallet: Address,
+    ledger: LedgerId,
+}
+
+/// Enrolment with the wallet's signature.
+pub struct SignedEnrolment {
+    pub(super) secret: SecretKey,
+    pub(super) key: Address,
+    pub(super) wallet: Address,
+    pub(super) ledger: LedgerId,
+    pub(super) signature: Signature,
+}
+
+impl ServerEnrolment {
+    /// Makes the secret of a file for `wallet` in `ledger`.
+    ///
+    /// # Errors
+    /// [`ServerWalletError::Secret`] without randomness.
+    pub fn new(wallet: Address, ledger: LedgerId) -> Result<Self, ServerWalletError> {
+        let secret = SecretKey::generate()?;
+        let key = SigningKey::new(&secret).ok_or(SecretError::OutOfRange)?.address();
+        Ok(Self { secret, key, wallet, ledger })
+    }
+
+    /// The statement for the wallet to sign.
+    ///
+    /// # Errors
+    /// [`ServerWalletError::Statement`].
+    pub fn statement(&self) -> Result<TypedData, ServerWalletError> {
+        typed_data(&statement(self.wallet, self.key, &self.ledger), domain()).ok_or(ServerWalletError::Statement)
+    }
+
+    /// Takes the wallet's signature.
+    ///
+    /// # Errors
+    /// [`ServerWalletError::NotItsOwn`] for any other.
+    pub fn signed(self, signature: &Bytes) -> Result<SignedEnrolment, ServerWalletError> {
+        let Self { secret, key, wallet, ledger } = self;
+        let found = Signature::from_raw(signature).ok().filter(|found| is_own(wallet, key, &ledger, found));
+        let signature = found.ok_or(ServerWalletError::NotItsOwn(wallet))?;
+        Ok(SignedEnrolment { secret, key, wallet, ledger, signature })
+    }
+}
+
+/// True if `wallet` has signed that the file with the key `key` decides for it in `ledger`.
+pub(super) fn is_own(wallet: Address, key: Address, ledger: &LedgerId, signature: &Signature) -> bool {
+    let hash = statement(wallet, key, ledger).eip712_signing_hash(&domain());
+    signer_of(signature, &hash) == Some(wallet)
+}
+
+fn statement(wallet: Address, key: Address, ledger: &LedgerId) -> WalletServerKeyFile {
+    WalletServerKeyFile { wallet, key, ledger: ledger.to_string() }
+}
+
+/// Without chain and contract: no contract accepts the statement.
+fn domain() -> Eip712Domain {
+    eip712_domain! {
+        name: "Bardo",
+        version: "1",
     }
 }

@@ -6,6 +6,8 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
+use alloy_signer::SignerSync as _;
+
 use super::cipher::{OURS, Scrypt};
 use super::*;
 
@@ -257,11 +259,20 @@ fn the_file_of_a_wallet_server_has_its_credential_and_no_key_to_sign_with() {
     const CREDENTIAL: &str = "canary/credential+of=the-server";
     let folder = tempfile::tempdir().unwrap();
     let keystore = Keystore::at(folder.path().join("keys"));
-    let address = alloy::primitives::Address::repeat_byte(0x5e);
-    let wallet = ServerWallet::parse("https://wallets.example/base", "app-1", "wallet_1").unwrap().of(address);
+    let signer = alloy_signer_local::PrivateKeySigner::random();
+    let address = signer.address();
+    let wallet = || ServerWallet::parse("https://wallets.example/base", "app-1", "wallet_1").unwrap();
     let credential = ServerCredential::new(password(CREDENTIAL)).unwrap();
     let (made, right, real) = (name("made"), password("correct horse"), ledger("real-1"));
-    keystore.create_server(&made, (&wallet, &credential), &right, &real).unwrap();
+    let signed = |wallet: alloy::primitives::Address| {
+        let enrolment = ServerEnrolment::new(wallet, real.clone()).unwrap();
+        let hash = enrolment.statement().unwrap().eip712_signing_hash().unwrap();
+        enrolment.signed(&signer.sign_hash_sync(&hash).unwrap().as_bytes().into())
+    };
+    let refused = signed(alloy::primitives::Address::repeat_byte(0x5e)).map(|_| ()).unwrap_err();
+    assert!(matches!(refused, ServerWalletError::NotItsOwn(_)), "a wallet of somebody else: {refused}");
+    keystore.create_server(&made, (wallet(), &credential), signed(address).unwrap(), &right).unwrap();
+    let wallet = wallet().of(address);
     let entry = keystore.entry(&made).unwrap();
     assert_eq!((entry.address, entry.server.as_deref()), (address, Some(&wallet)));
     let key = keystore.open_server(&made, &right, &real).unwrap();
@@ -284,11 +295,10 @@ fn the_file_of_a_wallet_server_has_its_credential_and_no_key_to_sign_with() {
 
     // Each of its members is authenticated: another server would get the credential, another address would be shown.
     type Change = fn(&mut Value);
-    let changes: [(&str, Change); 7] = [
+    let changes: [(&str, Change); 6] = [
         ("url", |server| server["url"] = "https://elsewhere.example/".into()),
         ("app", |server| server["app_id"] = "app-2".into()),
         ("wallet", |server| server["wallet_id"] = "wallet_2".into()),
-        ("address", |server| server["address"] = "11".repeat(20).into()),
         ("iv", |server| server["iv"] = "11".repeat(16).into()),
         ("credential", |server| server["credential"] = "11".repeat(31).into()),
         ("mac", |server| server["mac"] = "11".repeat(32).into()),
@@ -301,6 +311,19 @@ fn the_file_of_a_wallet_server_has_its_credential_and_no_key_to_sign_with() {
         assert!(matches!(refused, KeystoreError::Password { .. }), "{what}: {refused}");
         assert!(forged.verify(&made, &right).is_err(), "{what}");
     }
+    // Whoever cannot sign with the wallet cannot claim its address, whatever password they choose: known before it is asked.
+    let claims: [(&str, Change); 3] = [
+        ("another wallet", |file| file["bardo"]["server"]["address"] = "11".repeat(20).into()),
+        ("another file's key", |file| file["address"] = "11".repeat(20).into()),
+        ("another ledger", |file| file["bardo"]["ledger"] = "real-2".into()),
+    ];
+    for (what, change) in claims {
+        let mut file: Value = serde_json::from_str(&text).unwrap();
+        change(&mut file);
+        let (_folder, forged) = holding(&file.to_string());
+        let refused = forged.entry(&made).unwrap_err();
+        assert!(matches!(refused, KeystoreError::Form { .. }), "{what}: {refused}");
+    }
     // Without the server, the secret in the file would be a key; with one, a key would be a secret.
     let mut file: Value = serde_json::from_str(&text).unwrap();
     let server = file["bardo"].as_object_mut().unwrap().remove("server").unwrap();
@@ -309,7 +332,7 @@ fn the_file_of_a_wallet_server_has_its_credential_and_no_key_to_sign_with() {
     assert!(matches!(refused, KeystoreError::Password { .. }), "{refused}");
     let (_folder, forged) = holding(&changed(|file| file["bardo"]["server"] = server.clone()));
     let refused = forged.open_server(&made, &right, &real).map(|_| ()).unwrap_err();
-    assert!(matches!(refused, KeystoreError::Password { .. }), "{refused}");
+    assert!(matches!(refused, KeystoreError::Form { .. }), "the wallet signed for another key: {refused}");
 }
 
 #[test]
