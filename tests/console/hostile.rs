@@ -401,7 +401,7 @@ fn snapshot() -> SessionSnapshot {
             own_hold: false,
         }),
         keys_revoked: false,
-        by_session_key: false,
+        custody: None,
         holdings: vec![ChainHoldings {
             chain: text("ethereum"),
             chain_id: 31_337,
