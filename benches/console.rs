@@ -179,7 +179,7 @@ fn snapshot() -> SessionSnapshot {
         at: samples::START_MILLIS,
         account: None,
         paper: false,
-        by_session_key: false,
+        custody: None,
         phase: Phase::Thriving,
         policy: PolicyState { name: text("demo"), version: 1, hash: B256::ZERO },
         limits: Some(LimitUsage {

@@ -70,7 +70,7 @@ enum PlanEnd {
     /// A transaction may have been sent, and its outcome is not known.
     Unclear,
     /// A wallet server may have signed the next transaction, and may send it itself. All of the spending counts.
-    MaybeSigned,
+    MaybeSigned { code: ErrorCode, why: String },
     /// Every transaction is included, and the order is submitted.
     Placed,
     /// Nothing further was signed, or a transaction failed without reverting the main one.
@@ -142,7 +142,7 @@ impl PlanEnd {
         match self {
             Self::Done => ActionEnd::Done { spent },
             Self::Unclear | Self::Placed => ActionEnd::Unclear,
-            Self::MaybeSigned => ActionEnd::Partly { spent },
+            Self::MaybeSigned { .. } => ActionEnd::Partly { spent },
             Self::Reverted => ActionEnd::Reverted { gas },
             // A failed clean-up transaction does not change that the main one succeeded.
             Self::Stopped { .. } if main_is_done(&progress.legs) => ActionEnd::Done { spent },
@@ -181,7 +181,7 @@ impl Pipeline {
         let repeats = payload.proposal().intent == ProposalIntent::SpeedUp;
         let truth = match ended {
             _ if repeats => None,
-            PlanEnd::Unclear | PlanEnd::MaybeSigned | PlanEnd::Placed => None,
+            PlanEnd::Unclear | PlanEnd::MaybeSigned { .. } | PlanEnd::Placed => None,
             PlanEnd::Done | PlanEnd::Reverted | PlanEnd::Stopped { .. } => {
                 let read = self.onchain_outcome(&prepared, &progress.legs).await;
                 read.map_err(|doubt| progress.remarks.push(doubt.to_string())).ok()
@@ -226,7 +226,8 @@ impl Pipeline {
             PlanEnd::Done => CommitState::Done,
             PlanEnd::Placed => CommitState::Placed,
             PlanEnd::Reverted => CommitState::Reverted,
-            PlanEnd::Unclear | PlanEnd::MaybeSigned => CommitState::Unclear,
+            PlanEnd::Unclear => CommitState::Unclear,
+            PlanEnd::MaybeSigned { code, why } => CommitState::Stopped { code, why },
             PlanEnd::Stopped { code, why, verdicts, .. } if anything_happened => {
                 blocking = verdicts;
                 CommitState::Stopped { code, why }
@@ -272,8 +273,7 @@ impl Pipeline {
                     progress.remarks.extend(self.undo(sender, &not_stored).await);
                     let NotStored { nonce, code, why, failed, may_be_signed } = not_stored;
                     if may_be_signed {
-                        progress.remarks.push(why);
-                        return PlanEnd::MaybeSigned;
+                        return PlanEnd::MaybeSigned { code, why };
                     }
                     // Without a nonce it is not known whether something was signed or stored.
                     if nonce.is_some() {
