@@ -66,8 +66,13 @@ impl Waiting {
 
     /// A waiting action, under a permit with this lifetime in minutes.
     async fn preview(&self, minutes: u64) -> Arc<bardo::safety::pipeline::Preview> {
+        self.preview_of(HUNDRED, minutes).await
+    }
+
+    /// The same with this allowance.
+    async fn preview_of(&self, amount: u64, minutes: u64) -> Arc<bardo::safety::pipeline::Preview> {
         let lasting = self.world.with_permits_of(Duration::from_secs(minutes * 60));
-        Arc::new(lasting.preview(self.world.approval(HUNDRED), self.world.wallet.clone(), ASKED).await.unwrap())
+        Arc::new(lasting.preview(self.world.approval(amount), self.world.wallet.clone(), ASKED).await.unwrap())
     }
 }
 
@@ -110,5 +115,29 @@ async fn a_delay_whose_permit_has_expired_starts_again() {
     }
     waiting.clock.wall(DELAY);
     waiting.clock.steady(DELAY);
+    assert!(matches!(decision.await, Decision::Approved(_)));
+}
+
+/// An agent can choose the moment at which its action is simulated again: at the end of the delay, with more than was shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_became_worse_is_shown_for_the_whole_delay() {
+    let waiting = Waiting::new().await;
+    let mut ticket = waiting.queue.ask(waiting.preview(60).await);
+    let shown = waiting.queue.pending()[0].ends_at;
+    let almost = DELAY - 1_000;
+    waiting.clock.wall(almost);
+    waiting.clock.steady(almost);
+    ticket.replace(waiting.preview(60).await);
+    assert_eq!(waiting.queue.pending()[0].ends_at, shown, "nothing changed");
+    ticket.replace(waiting.preview_of(2 * HUNDRED, 60).await);
+    assert_eq!(waiting.queue.pending()[0].ends_at, waiting.clock.now_millis() + DELAY);
+    let mut decision = pin!(ticket.decision());
+    waiting.clock.wall(almost);
+    waiting.clock.steady(almost);
+    for _ in 0..10 {
+        assert!(poll!(&mut decision).is_pending(), "twice as much passed after a second");
+    }
+    waiting.clock.wall(1_000);
+    waiting.clock.steady(1_000);
     assert!(matches!(decision.await, Decision::Approved(_)));
 }

@@ -276,8 +276,8 @@ impl PendingApproval {
     }
 
     /// Renews the request under a new permit and records what became worse. The end of the wait stays the same, except
-    /// if the wait ended together with the old permit: then it starts again, since the operator could not see the new
-    /// preview. If a rejection arrived since the old permit expired, nothing is renewed and [`Self::decision`] returns
+    /// where the action passes by itself: if something became worse, or if the wait ended together with the old permit, it
+    /// starts again, since the operator could not see the new preview. If a rejection arrived since the old permit expired, nothing is renewed and [`Self::decision`] returns
     /// the rejection.
     pub fn replace(&mut self, preview: Arc<Preview>) {
         match self.receive_answer() {
@@ -314,7 +314,8 @@ impl PendingApproval {
         self.answered = answered;
         self.earlier.push(self.preview.permit.permit_id);
         self.preview = Arc::clone(&preview);
-        if std::mem::take(&mut self.begins_anew) && self.passes_by_itself {
+        // The operator has had no second to see what became worse, and an agent can choose the moment of a renewal.
+        if (std::mem::take(&mut self.begins_anew) || !worse.is_empty()) && self.passes_by_itself {
             self.begin_waiting();
         }
         let ends_at = self.ends_at;
