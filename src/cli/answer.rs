@@ -9,6 +9,7 @@ use bardo_base::display::{readable, violation_words};
 use bardo_base::format::{dollars, dollars_left, dollars_used, grouped, signed_percent, utc};
 use bardo_base::text::width;
 use bardo_base::units::Usd;
+use golem_tools::dialect::DialectResponse;
 use golem_tools::engine::{CallStatus, ToolResponse};
 
 /// Columns of a line of text.
@@ -52,6 +53,27 @@ pub(super) fn of_call(tool: &str, response: &ToolResponse) -> String {
         fields(&mut text, data, 1);
     }
     _ = writeln!(text, "\nCall {}. --json prints the whole response.", response.call_id);
+    without_controls(&text)
+}
+
+/// The report of one call of a dialect's tool.
+pub(super) fn of_dialect(tool: &str, response: &DialectResponse) -> String {
+    let (mark, outcome) = outcome(response.status);
+    let mut text = format!("{mark} {tool}: {outcome}\n");
+    if let Some(explanation) = response.explanation.as_deref() {
+        paragraph(&mut text, &readable(explanation, PLACES), "");
+    }
+    if let Some(error) = &response.error {
+        if let Some(suggestion) = &error.suggestion {
+            paragraph(&mut text, suggestion, "→ ");
+        }
+        _ = writeln!(text, "Error code {}.", error.code());
+    }
+    if let Some(Value::Object(data)) = &response.data {
+        text.push('\n');
+        fields(&mut text, data, 1);
+    }
+    text.push_str("\n--json prints the whole response.\n");
     without_controls(&text)
 }
 

@@ -219,6 +219,9 @@ pub(super) enum Command {
         /// Only the tools of this archetype
         #[arg(long, value_name = "NAME", conflicts_with_all = ["name", "profile"])]
         archetype: Option<String>,
+        /// The tools of another agent framework that Bardo answers to
+        #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["profile", "category", "archetype"])]
+        dialect: Option<Dialect>,
         /// Output format
         #[arg(long, value_enum, default_value = "table")]
         format: ToolsFormat,
@@ -401,6 +404,9 @@ pub(super) struct CallArguments {
     /// Parameters: name=value words, or one JSON object, from a file with @FILE, from stdin with -
     #[arg(value_name = "NAME=VALUE|JSON|@FILE|-")]
     pub params: Vec<String>,
+    /// Call the tool of another agent framework by its name there; the result has that framework's form
+    #[arg(long, value_enum, value_name = "NAME", requires = "tool")]
+    pub dialect: Option<Dialect>,
     /// Propose on the live network what this call did on a rehearsal; everything is checked again
     #[arg(long, value_name = "CALL_ID", conflicts_with_all = ["tool", "fork"])]
     pub from_rehearsal: Option<CallId>,
@@ -568,6 +574,13 @@ impl From<PnlGrouping> for Grouping {
             PnlGrouping::Golem => Self::Golem,
         }
     }
+}
+
+/// Agent framework whose tool catalog Bardo answers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Dialect {
+    /// Almanak's agent tools, package 2.29.2
+    Almanak,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use super::args::CallArguments;
 use super::{
-    CliExit, CommandFailure, answer, consent, load, logs, parameters, print, print_json, secret, wait, without_controls,
+    CliExit, CommandFailure, answer, consent, dialect, load, logs, parameters, print, print_json, secret, wait,
+    without_controls,
 };
+use futures::future::BoxFuture;
 use tokio::task::AbortHandle;
 
 use bardo_base::clock::{Clock, SystemClock};
@@ -25,10 +27,11 @@ use bardo_runtime::rehearsed::{RehearsalRecorder, Rehearsed, rehearsed};
 use bardo_runtime::session_keyring::{FolderKeyring, NewKeyPassword};
 use bardo_runtime::{OpenEnvironment, OpenError, SigningContext, account};
 use bardo_safety::orders::Orders;
-use bardo_sandbox::{BlockPace, MarketMode, Sandbox, SandboxConfig};
+use bardo_sandbox::{BlockPace, MarketMode, Sandbox, SandboxChain, SandboxConfig};
 use golem_chain::network::{LiveBlock, NetworkKind, NetworkPlan, NetworkPlanError};
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::data::{estimate_gas, get_portfolio};
+use golem_tools::dialect::{ExecutorTools, HeldCall, NativeCall, NativeTools};
 use golem_tools::engine::{
     ApprovalMode, CallStatus, Catalog, CatalogEntry, Executor, ExecutorConfig, Hook, ToolCall, ToolInput, ToolResponse,
     WriteAccess,
@@ -79,6 +82,7 @@ pub(super) fn command(
     let CallArguments {
         tool,
         params,
+        dialect,
         from_rehearsal: rehearsed,
         idempotency_key,
         dry_run,
@@ -91,9 +95,11 @@ pub(super) fn command(
     let options =
         CallFlags { idempotency_key, dry_run, approve, phase, password_fd, wait, paper, ..CallFlags::default() };
     let flags = ConfigFlags { account: key, ..flags };
-    match rehearsed {
-        Some(call_id) => from_rehearsal(call_id, options, environment, flags, json),
-        None => run(&tool.unwrap_or_default(), &params, options, environment, &flags, json),
+    let tool = tool.unwrap_or_default();
+    match (rehearsed, dialect) {
+        (Some(call_id), _) => from_rehearsal(call_id, options, environment, flags, json),
+        (None, Some(dialect)) => dialect::call(dialect, &tool, &params, options, environment, &flags, json),
+        (None, None) => run(&tool, &params, options, environment, &flags, json),
     }
 }
 
@@ -105,7 +111,7 @@ pub(super) fn run(
     flags: &ConfigFlags,
     json: bool,
 ) -> Result<CliExit, CommandFailure> {
-    let input = parameters::read(params, tool, &Catalog::new(ALL_TOOL_DEFS.iter().copied())?)?;
+    let input = parameters::of_tool(params, tool, &Catalog::new(ALL_TOOL_DEFS.iter().copied())?)?;
     let config = load(environment, flags)?;
     let response = respond(&config, tool, input, options)?;
     if json || !std::io::stdout().is_terminal() {
@@ -138,11 +144,30 @@ pub(super) fn respond(
     options: CallFlags,
 ) -> Result<ToolResponse, CommandFailure> {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
+    let entries: Vec<_> = catalog.get(tool).cloned().into_iter().collect();
+    let call = async |shell: ShellTools| {
+        let response = shell.executor().call(ToolCall { tool: tool.to_owned(), input, ..shell.template.clone() }).await;
+        shell.finished(tool, response).await
+    };
+    with_tools(config, &entries, options, call, |refused| refused)
+}
+
+/// Opens the chains for calls of these tools, makes them, and returns the answer. `refused` makes an answer of a response
+/// that came before any call.
+pub(super) fn with_tools<T>(
+    config: &Config,
+    entries: &[Arc<CatalogEntry>],
+    options: CallFlags,
+    call: impl AsyncFnOnce(ShellTools) -> T,
+    refused: impl Fn(ToolResponse) -> T,
+) -> Result<T, CommandFailure> {
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
+    let any = |holds: fn(&CatalogEntry) -> bool| entries.iter().any(|entry| holds(entry));
     // An estimate is a dry run inside: it needs the account's address, and not its key.
-    let estimates = catalog.get(tool).is_some_and(|entry| prepares(entry) && !writes(entry));
+    let estimates = any(prepares) && !any(writes);
     let options = CallFlags { dry_run: options.dry_run || estimates, ..options };
     // Paper results are stored next to the ledger, so reads in paper mode need it.
-    let needs = options.paper || needs_ledger(catalog.get(tool), options.idempotency_key.as_deref());
+    let needs = options.paper || needs_ledger(entries, options.idempotency_key.as_deref());
     let mut logs = None;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let response = runtime.block_on(async {
@@ -151,7 +176,7 @@ pub(super) fn respond(
             Ok(opened) => opened,
             // The call itself is valid, so the response reports an unreachable chain.
             Err(OpenError::Plan(error @ NetworkPlanError::NoEndpoint { .. })) => {
-                return Ok(not_called(&*clock, ToolError::new(ErrorCode::ChainUnreachable, error)));
+                return Ok(refused(not_called(&*clock, ToolError::new(ErrorCode::ChainUnreachable, error))));
             }
             Err(error) => return Err(error.into()),
         };
@@ -160,12 +185,12 @@ pub(super) fn respond(
         }
         let ends = opened.sandbox.as_ref().is_some_and(|sandbox| !sandbox.is_kept());
         if ends && options.idempotency_key.is_some() {
-            return Ok(not_called(&*clock, ToolError::new(ErrorCode::ValidationFailed, KEY_ENDS_WITH_IT)));
+            return Ok(refused(not_called(&*clock, ToolError::new(ErrorCode::ValidationFailed, KEY_ENDS_WITH_IT))));
         }
         let ledger = match needs {
             true => match DataFolder::of(config).open_ledger(&opened).await {
                 Ok(ledger) => Some(ledger),
-                Err(error) => return Ok(not_called(&*clock, error.into())),
+                Err(error) => return Ok(refused(not_called(&*clock, error.into()))),
             },
             false => None,
         };
@@ -173,24 +198,23 @@ pub(super) fn respond(
         if ledger.is_some() {
             logs = logs::start(config)?;
         }
-        let signs = catalog.get(tool).is_some_and(|entry| writes(entry));
-        let fabric = match fabric(config, clock.clone(), signs) {
+        let fabric = match fabric(config, clock.clone(), any(writes)) {
             Ok(fabric) => fabric,
-            Err(error) => return Ok(not_called(&*clock, error)),
+            Err(error) => return Ok(refused(not_called(&*clock, error))),
         };
         let made = match &ledger {
-            Some(ledger) => act(config, &mut opened, ledger, &fabric, clock.clone(), catalog.get(tool), &options).await,
+            Some(ledger) => act(config, &mut opened, ledger, &fabric, clock.clone(), entries, &options).await,
             None => Ok((None, None)),
         };
         let (acting, orders) = match made {
             Ok(made) => made,
             Err(AccountError::Failure(failure)) => return Err(failure),
-            Err(AccountError::Answer(error)) => return Ok(not_called(&*clock, error)),
+            Err(AccountError::Answer(error)) => return Ok(refused(not_called(&*clock, error))),
         };
         if ledger.is_none()
-            && let Err(error) = without_ledger(config, &mut opened, catalog.get(tool)).await?
+            && let Err(error) = without_ledger(config, &mut opened, entries).await?
         {
-            return Ok(not_called(&*clock, error));
+            return Ok(refused(not_called(&*clock, error)));
         }
         let asking = match acting.as_ref().zip(ledger.as_ref()) {
             Some((acting, ledger)) => {
@@ -202,7 +226,7 @@ pub(super) fn respond(
         let telling = std::io::stderr().is_terminal().then(|| tokio::spawn(print_progress(fabric.subscribe(1_024))));
         let rehearsal = opened.rehearsal.clone();
         let inhabited = opened.inhabited().to_vec();
-        let books = match (&ledger, catalog.get(tool).is_some_and(|entry| reviews(entry))) {
+        let books = match (&ledger, any(reviews)) {
             (Some(ledger), true) => opened.world.account.map(|account| {
                 let keeper = BookKeeper::new(config, opened.world.chains(), ledger.store.clone(), account);
                 Arc::new(ToolBooks::new(keeper, opened.world.chains())) as Arc<_>
@@ -210,7 +234,7 @@ pub(super) fn respond(
             _ => None,
         };
         let lasts = rehearsal.is_none() && opened.sandbox.as_ref().is_none_or(Sandbox::is_kept);
-        if let (Some(ledger), true) = (&ledger, lasts && catalog.get(tool).is_some_and(|entry| records(entry))) {
+        if let (Some(ledger), true) = (&ledger, lasts && any(records)) {
             let keyring = FolderKeyring::new(DataFolder::of(config), clock.clone());
             let ask = new_key_password(options.password_fd);
             opened.world.session_keys = Some(Arc::new(keyring.creating_in(ledger.clone(), ask)));
@@ -230,15 +254,17 @@ pub(super) fn respond(
         });
         let CallFlags { idempotency_key, dry_run, approve, phase, wait, .. } = options;
         let approve = approval_mode(approve, opened.sandbox.is_some() || rehearsal.is_some(), ledger.as_ref());
-        let call = ToolCall { idempotency_key, dry_run, approve: Some(approve), phase, ..ToolCall::new(tool, input) };
-        let mut response = executor.call(call).await;
-        if let Some(orders) = orders.filter(|_| wait && response.status == CallStatus::Partial) {
-            response = wait::until_ended(&orders, &inhabited, clock.now_seconds(), response).await;
-        }
-        if signs || tool == wallet_fund::TOOL_DEF.meta.name {
-            let rehearsed = rehearsal.map(|rehearsal| rehearsed_note(&rehearsal, response.call_id));
-            note_chain(&mut response, ends, rehearsed);
-        }
+        let template = ToolCall {
+            idempotency_key,
+            dry_run,
+            approve: Some(approve),
+            phase,
+            ..ToolCall::new(String::new(), ToolInput::Text(String::new()))
+        };
+        let orders = orders.filter(|_| wait);
+        let tools = ExecutorTools::new(executor, template.clone());
+        let shell = ShellTools { tools, template, orders, inhabited, clock: clock.clone(), ends, rehearsal };
+        let response = call(shell).await;
         // The log reports a failure to store the last events.
         let _flushed = tokio::task::spawn_blocking(move || fabric.flush()).await;
         telling.into_iter().for_each(|task| task.abort());
@@ -250,6 +276,66 @@ pub(super) fn respond(
     // Dropped last, since the spans of the call end with it.
     drop(logs);
     response
+}
+
+/// Tools of one command, with what a shell adds to their responses.
+#[derive(Debug)]
+pub(super) struct ShellTools {
+    tools: ExecutorTools,
+    /// Options of every call.
+    template: ToolCall,
+    /// Orders whose end is waited for; `None` without `--wait`.
+    orders: Option<Orders>,
+    inhabited: Vec<SandboxChain>,
+    clock: Arc<dyn Clock>,
+    /// True if the chain ends with the command.
+    ends: bool,
+    rehearsal: Option<Rehearsal>,
+}
+
+impl ShellTools {
+    /// Waits for the orders of a call, and adds what its chain's end means.
+    async fn finished(&self, tool: &str, mut response: ToolResponse) -> ToolResponse {
+        if let Some(orders) = self.orders.as_ref().filter(|_| response.status == CallStatus::Partial) {
+            response = wait::until_ended(orders, &self.inhabited, self.clock.now_seconds(), response).await;
+        }
+        let entry = self.tools.executor().catalog().get(tool);
+        if entry.is_some_and(|entry| writes(entry) || keeps_notes(entry)) || tool == wallet_fund::TOOL_DEF.meta.name {
+            let rehearsed = self.rehearsal.as_ref().map(|rehearsal| rehearsed_note(rehearsal, response.call_id));
+            note_chain(&mut response, self.ends, rehearsed.filter(|_| !entry.is_some_and(|entry| keeps_notes(entry))));
+        }
+        response
+    }
+}
+
+impl NativeTools for ShellTools {
+    fn executor(&self) -> &Executor {
+        self.tools.executor()
+    }
+
+    fn call(&self, call: NativeCall, dry_run: bool) -> BoxFuture<'_, ToolResponse> {
+        Box::pin(async move {
+            let tool = call.tool;
+            let response = self.tools.call(call, dry_run).await;
+            self.finished(tool, response).await
+        })
+    }
+
+    fn hold(&self, call: NativeCall) -> BoxFuture<'_, ToolResponse> {
+        self.tools.hold(call)
+    }
+
+    fn commit(&self, held: HeldCall) -> BoxFuture<'_, ToolResponse> {
+        Box::pin(async move {
+            let tool = self.tools.tool_of(held).unwrap_or_default();
+            let response = self.tools.commit(held).await;
+            self.finished(tool, response).await
+        })
+    }
+
+    fn withdraw(&self, held: HeldCall) -> BoxFuture<'_, ()> {
+        self.tools.withdraw(held)
+    }
 }
 
 /// Adds to the explanation of a write that its chain ends with the process, or the note of a rehearsal.
@@ -270,7 +356,7 @@ fn note_chain(response: &mut ToolResponse, ends: bool, rehearsed: Option<String>
 async fn without_ledger(
     config: &Config,
     opened: &mut OpenEnvironment,
-    entry: Option<&Arc<CatalogEntry>>,
+    entries: &[Arc<CatalogEntry>],
 ) -> Result<Result<(), ToolError>, CommandFailure> {
     match bardo_runtime::policy::open(config, bardo_runtime::policy::is_devnet(config)?) {
         Ok(keeper) => opened.world = opened.world.clone().bound_by(keeper.current().policy),
@@ -279,7 +365,7 @@ async fn without_ledger(
             return Ok(Err(error));
         }
     }
-    if entry.is_some_and(|entry| quotes(entry)) {
+    if entries.iter().any(|entry| quotes(entry)) {
         let offered = bardo_runtime::auctions(config, opened).await;
         opened.world = opened.world.clone().offering(offered);
     }
@@ -310,13 +396,13 @@ async fn act(
     ledger: &Ledger,
     fabric: &Fabric,
     clock: Arc<dyn Clock>,
-    entry: Option<&Arc<CatalogEntry>>,
+    entries: &[Arc<CatalogEntry>],
     options: &CallFlags,
 ) -> Result<(Option<WriteAccess>, Option<Orders>), AccountError> {
     let rules = bardo_runtime::rules(config, opened, ledger).await.map_err(AccountError::Answer)?;
     opened.world = opened.world.clone().under(rules.clone());
-    if !options.paper && !entry.is_some_and(|entry| prepares(entry)) {
-        let orders = match entry.is_some_and(|entry| follows(entry) || reviews(entry)) {
+    if !options.paper && !entries.iter().any(|entry| prepares(entry)) {
+        let orders = match entries.iter().any(|entry| follows(entry) || reviews(entry)) {
             true => Some(bardo_runtime::orders(config, opened, ledger, rules, fabric, clock, || false).await),
             false => None,
         };
@@ -395,15 +481,20 @@ pub(super) async fn signing_context(
 
 /// Returns true if the call needs the ledger. Reads without stored results write nothing to disk, so they work on
 /// read-only file systems.
-fn needs_ledger(entry: Option<&Arc<CatalogEntry>>, idempotency_key: Option<&str>) -> bool {
+fn needs_ledger(entries: &[Arc<CatalogEntry>], idempotency_key: Option<&str>) -> bool {
     let kept = |entry: &Arc<CatalogEntry>| {
         prepares(entry)
             || follows(entry)
             || reviews(entry)
             || records(entry)
-            || entry.def.meta.category == Category::Safety
+            || matches!(entry.def.meta.category, Category::Safety | Category::Memory)
     };
-    entry.is_some_and(|entry| idempotency_key.is_some() || kept(entry))
+    entries.iter().any(|entry| idempotency_key.is_some() || kept(entry))
+}
+
+/// Returns true if the tool keeps the caller's notes.
+fn keeps_notes(entry: &CatalogEntry) -> bool {
+    entry.def.meta.category == Category::Memory && records(entry)
 }
 
 /// Returns true if the tool reads orders that the ledger tracks.

@@ -22,6 +22,7 @@ mod call;
 mod config;
 mod consent;
 mod devnet;
+mod dialect;
 mod doctor;
 mod golem;
 mod halt;
@@ -210,11 +211,12 @@ fn dispatch(mut cli: Cli) -> Result<CliExit, CommandFailure> {
         Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags, cli.json),
         Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
         Some(Command::Call(arguments)) => call::command(arguments, &environment, flags, cli.paper, cli.json),
-        Some(Command::Tools { name, profile, category, archetype, format }) => {
+        Some(Command::Tools { name, profile, category, archetype, dialect, format }) => {
             let format = if cli.json && format == ToolsFormat::Table { ToolsFormat::Json } else { format };
-            match archetype {
-                Some(role) => tools::of_archetype(&role, category, format, &environment, &flags),
-                None => tools::run(name.as_deref(), profile, category, format),
+            match (archetype, dialect) {
+                (_, Some(dialect)) => dialect::list(dialect, name.as_deref(), format),
+                (Some(role), None) => tools::of_archetype(&role, category, format, &environment, &flags),
+                (None, None) => tools::run(name.as_deref(), profile, category, format),
             }
         }
         Some(Command::Golem { action }) => golem_command(action, &environment, flags, display, cli.json),

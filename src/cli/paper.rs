@@ -13,6 +13,7 @@ use bardo_runtime::data::{DataFolder, open_paper};
 use bardo_safety::paper::{self, PaperPosition};
 use bardo_store::StoreError;
 use golem_tools::engine::forget_keys;
+use golem_tools::memory::forget_states;
 
 pub(super) fn run(
     action: PaperAction,
@@ -44,6 +45,7 @@ pub(super) fn run(
                 actions += runtime.block_on(store.write::<_, StoreError>(|transaction| {
                     let actions = paper::reset(transaction)?;
                     forget_keys(transaction)?;
+                    forget_states(transaction)?;
                     Ok(actions)
                 }))?;
             }

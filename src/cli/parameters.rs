@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::CommandFailure;
 use bardo_base::text::SafeText;
-use golem_tools::engine::{Catalog, CatalogEntry, ToolInput};
+use golem_tools::engine::{Catalog, ToolInput};
 
 /// The longest file or stream that is read at all, in bytes; the engine has a lower limit of its own and names it.
 const MAX_BYTES: u64 = 64 << 20;
@@ -19,11 +19,19 @@ const QUOTED_CHARS: usize = 60;
 /// # Errors
 /// A file or stdin that cannot be read, a word that is not `name=value`, a name given twice, and a value that does not
 /// have the form that the tool's schema asks for.
-pub(super) fn read(words: &[String], tool: &str, catalog: &Catalog) -> Result<ToolInput, CommandFailure> {
+pub(super) fn of_tool(words: &[String], tool: &str, catalog: &Catalog) -> Result<ToolInput, CommandFailure> {
+    read(words, catalog.get(tool).map_or(&Value::Null, |entry| &entry.input_schema))
+}
+
+/// Reads the parameters of a call whose parameters have this JSON Schema, like [`of_tool`].
+///
+/// # Errors
+/// As [`of_tool`].
+pub(super) fn read(words: &[String], schema: &Value) -> Result<ToolInput, CommandFailure> {
     match words {
         [] => Ok(ToolInput::Text("{}".to_owned())),
         [word] if name_and_value(word).is_none() => text_of(word).map(ToolInput::Text),
-        words => object(words, catalog.get(tool).map(|entry| &**entry)).map(ToolInput::Json),
+        words => object(words, schema).map(ToolInput::Json),
     }
 }
 
@@ -49,7 +57,7 @@ fn name_and_value(word: &str) -> Option<(&str, &str)> {
     (name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.chars().all(plain)).then_some((name, value))
 }
 
-fn object(words: &[String], tool: Option<&CatalogEntry>) -> Result<Value, CommandFailure> {
+fn object(words: &[String], schema: &Value) -> Result<Value, CommandFailure> {
     let mut object = Map::new();
     for word in words {
         let Some((name, value)) = name_and_value(word) else {
@@ -58,7 +66,7 @@ fn object(words: &[String], tool: Option<&CatalogEntry>) -> Result<Value, Comman
                 SafeText::clean(word, QUOTED_CHARS)
             )));
         };
-        let schema = tool.map_or(&Value::Null, |tool| &tool.input_schema["properties"][name]);
+        let schema = &schema["properties"][name];
         if object.insert(name.to_owned(), typed(name, value, schema)?).is_some() {
             return Err(CommandFailure::usage(format!("the parameter {name} is given twice: leave one of them out")));
         }
@@ -121,7 +129,7 @@ mod tests {
     fn parameters(tool: &str, words: &[&str]) -> Result<Value, String> {
         let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        match read(&words, tool, &catalog).map_err(|failure| failure.error.to_string())? {
+        match of_tool(&words, tool, &catalog).map_err(|failure| failure.error.to_string())? {
             ToolInput::Json(value) => Ok(value),
             ToolInput::Text(text) => Ok(json!({ "text": text })),
         }

@@ -102,7 +102,7 @@ fn check(
     phase: Option<Phase>,
     json: bool,
 ) -> Result<CliExit, CommandFailure> {
-    let input = parameters::read(params, tool, &Catalog::new(ALL_TOOL_DEFS.iter().copied())?)?;
+    let input = parameters::of_tool(params, tool, &Catalog::new(ALL_TOOL_DEFS.iter().copied())?)?;
     let approve = Some(ApprovalMode::Never);
     let options = call::CallFlags { dry_run: true, approve, phase, ..call::CallFlags::default() };
     let response = call::respond(config, tool, input, options)?;

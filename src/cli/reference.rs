@@ -14,6 +14,7 @@ use super::args::Cli;
 use bardo_base::error::ErrorCode;
 use bardo_safety::policy::{Policy, PolicyPreset};
 use golem_tools::ALL_TOOL_DEFS;
+use golem_tools::dialect::almanak;
 use golem_tools::engine::{CallStatus, Catalog, CatalogEntry};
 
 /// The sources that the events are read from.
@@ -185,6 +186,47 @@ fn tool(text: &mut String, entry: &CatalogEntry) {
     _ = write!(text, "\n```\nbardo call {} '{}'\n```\n", meta.name, entry.example);
 }
 
+fn dialect() -> String {
+    let mut text = head(
+        "Dialect almanak",
+        "The tools of Almanak's agent tools, package 2.29.2, as Bardo answers to them: `bardo call --dialect almanak NAME`. \
+         [The guide](../agents.md#tools-of-another-framework) says where Bardo differs. `bardo tools --dialect almanak \
+         --format openai|mcp` prints their schemas.",
+    );
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+    for tool in almanak::TOOLS {
+        let described = tool.describe(&catalog);
+        let word = |name: &str| described[name].as_str().unwrap_or_default().to_owned();
+        let behind: Vec<String> = tool.native.iter().map(|name| format!("`{name}`")).collect();
+        let behind = if behind.is_empty() { "the tool of the intent".to_owned() } else { behind.join(", ") };
+        let lacks = match tool.lacks(&catalog).as_slice() {
+            [] => String::new(),
+            lacking => format!(" Lacks `{}`, which does not exist yet.", lacking.join("`, `")),
+        };
+        let limit = tool.approval_above_usd.map(|limit| format!(", approval above ${limit}")).unwrap_or_default();
+        _ = write!(
+            text,
+            "\n## {}\n\n{}\n\nCategory {}, risk {}{limit}. Behind it: {behind}.{lacks}\n",
+            tool.name,
+            cell(tool.description),
+            word("category"),
+            word("risk_tier"),
+        );
+        text.push_str("\n| parameter | type | | meaning |\n|---|---|---|---|\n");
+        for parameter in tool.parameters {
+            let need = match parameter.default.map(|default| default.json()) {
+                None => "required".to_owned(),
+                Some(Value::Null) => "optional".to_owned(),
+                Some(default) => format!("default `{default}`"),
+            };
+            let schema = &described["input_schema"]["properties"][parameter.name];
+            let about = cell(parameter.about);
+            _ = writeln!(text, "| `{}` | {} | {need} | {about} |", parameter.name, super::tools::kind_of(schema));
+        }
+    }
+    text
+}
+
 fn errors() -> String {
     let mut text = head(
         "Envelope, statuses and errors",
@@ -273,6 +315,7 @@ fn the_reference_is_that_of_the_code() {
         ("policy.md", policy()),
         ("configuration.md", configuration()),
         ("tools.md", tools()),
+        ("almanak.md", dialect()),
         ("errors.md", errors()),
         ("events.md", events()),
     ] {

@@ -20,6 +20,8 @@ mod decisions;
 mod desktop;
 #[cfg(unix)]
 mod devnet;
+#[cfg(unix)]
+mod dialect;
 mod doctor;
 mod documents;
 #[cfg(unix)]
@@ -40,6 +42,8 @@ mod keys;
 #[cfg(unix)]
 mod lending;
 mod month;
+#[cfg(unix)]
+mod notes;
 #[cfg(unix)]
 mod paper;
 #[cfg(unix)]

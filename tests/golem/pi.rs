@@ -280,6 +280,39 @@ async fn exit_phases_block_entries_and_pass_exits() {
     }
 }
 
+/// A state is saved and loaded by its kinds, at once and without a permit, also by a Golem that has stopped itself; another
+/// Golem does not see it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_golem_keeps_notes_of_its_own() {
+    let harness = GolemHarness::new().await;
+    let (ada, bob) = (harness.golem("ada", "golem-instance"), harness.golem("bob", "golem-instance"));
+    let save = |number: u64| json!({"kind": "save-state", "params": {"state": {"n": number}}});
+    let load = json!({"query": "agent-state"});
+    let saved = ada.call("preview_action", save(1)).await;
+    assert_eq!(
+        (saved.status, &saved.data.as_ref().unwrap()["version"]),
+        (CallStatus::Success, &json!(1)),
+        "{saved:#?}"
+    );
+    assert_eq!(ada.open_offers(), 0);
+    let decision = json!({"kind": "record-decision", "params": {"decision_summary": "wait for a lower price"}});
+    let recorded = ada.call("preview_action", decision).await;
+    assert_eq!(recorded.status, CallStatus::Success, "{recorded:#?}");
+    assert_eq!(ada.call("query_state", load.clone()).await.data.unwrap()["state"], json!({"n": 1}));
+    assert_eq!(bob.call("query_state", load.clone()).await.data.unwrap()["version"], 0);
+    // Notes are no trades to learn from.
+    let found = ada.call("query_grimoire", json!({"query": "save-state"})).await;
+    assert_eq!(found.data.unwrap()["hits"].as_array().unwrap().len(), 0);
+    let halted = ada.call("emergency_halt", json!({"reason": "a test"})).await;
+    assert_eq!(halted.status, CallStatus::Success, "{halted:#?}");
+    let saved = ada.call("preview_action", save(2)).await;
+    assert_eq!(
+        (saved.status, &saved.data.as_ref().unwrap()["version"]),
+        (CallStatus::Success, &json!(2)),
+        "{saved:#?}"
+    );
+}
+
 #[test]
 fn unavailable_action_kinds_name_the_missing_tool() {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();

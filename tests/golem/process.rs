@@ -408,6 +408,45 @@ async fn a_program_gets_no_secrets_and_its_calls_are_limited() {
     life.leave().await;
 }
 
+/// A program speaks the dialect with the rights of its role: reads, compiles, executes once, and is refused what the role
+/// does not have. What it compiled and did not execute ends with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_speaks_almanaks_dialect_within_its_role() {
+    if !python() {
+        return;
+    }
+    let harness = GolemHarness::new().await;
+    let before = harness.sent().await;
+    let text = "hello = hear('hello')\nassert hello['dialects'] == ['almanak'], hello\nhear('tick')\n\
+        def ask(n, tool, **params):\n\
+        \x20 say(type='call', id=str(n), dialect='almanak', tool=tool, params=params)\n\
+        \x20 return hear('result')['response']\n\
+        price = ask(1, 'get_price', token='WETH', chain='ethereum')\n\
+        assert price['status'] == 'success' and price['data']['price_usd'] > 1000, price\n\
+        swap = dict(token_in='WETH', token_out='USDC', amount='0.05')\n\
+        dry = ask(2, 'swap_tokens', dry_run=True, chain='ethereum', **swap)\n\
+        assert dry['status'] == 'simulated', dry\n\
+        made = ask(3, 'compile_intent', intent_type='swap', params=swap, chain='ethereum')\n\
+        assert made['status'] == 'success', made\n\
+        done = ask(4, 'execute_compiled_bundle', bundle_id=made['data']['bundle_id'])\n\
+        assert done['status'] == 'success' and len(done['data']['tx_hashes']) == 2, done\n\
+        again = ask(5, 'execute_compiled_bundle', bundle_id=made['data']['bundle_id'])\n\
+        assert again['error']['error_code'] == 'risk_blocked', again\n\
+        lent = ask(6, 'supply_lending', token='WETH', amount='0.1', chain='ethereum')\n\
+        assert 'lending_supply' in lent['error']['message'], lent\n\
+        left = ask(7, 'compile_intent', intent_type='swap', params=swap, chain='ethereum')\n\
+        assert left['status'] == 'success', left\n\
+        say(type='call', id='8', tool='swap_tokens', params=swap)\n\
+        assert hear('result')['response']['error']['code'] == 'TOOL_UNKNOWN'\n\
+        say(type='done')\n";
+    let mut life = harness.life("ada", "trade-executor", script(&harness, text, LIMITS));
+    assert_eq!(life.brains_end().await, Vec::<String>::new());
+    // The allowance for Permit2, and the swap.
+    assert_eq!(harness.sent().await, before + 2);
+    assert_eq!(life.agent.open_offers(), 0);
+    life.leave().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn excessive_output_of_a_program_is_not_stored_in_full() {
     if !python() {

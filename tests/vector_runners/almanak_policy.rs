@@ -9,7 +9,11 @@ use std::sync::Arc;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall as _;
+use bardo::aave::call::LendingCall;
+use bardo::aave::position::AccountSums;
+use bardo::abi::aave::AavePool;
 use bardo::abi::erc7683::AcrossOrderData;
+use bardo::abi::uniswap_v3::NonfungiblePositionManager;
 use bardo::abi::universal_router::UniversalRouter;
 use bardo::base::id::{CallId, GolemId};
 use bardo::base::model::{ActionClass, Phase};
@@ -23,6 +27,7 @@ use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::safety::account::AccountKind;
 use bardo::safety::check_inputs::Portfolio;
 use bardo::safety::ledger::{self, LedgerCaps, MicroUsd, Originator, ReservationOutcome, ReservationRequest};
+use bardo::safety::lending_calls::LendingEffects;
 use bardo::safety::operator_policy::OperatorPolicyEngine;
 use bardo::safety::policy::{ChainId, PolicyKeeper, parse};
 use bardo::safety::policy_engine::PolicyEngine as _;
@@ -45,19 +50,21 @@ const TOOLS: &[(&str, &str)] = &[
     ("swap_tokens", "uniswap_execute_swap"),
     ("bridge_tokens", "uniswap_submit_cross_chain_intent"),
     ("get_price", "get_token_price"),
+    ("open_lp_position", "add_liquidity"),
+    ("close_lp_position", "close_position"),
+    ("supply_lending", "lending_supply"),
+    ("withdraw_lending", "lending_withdraw"),
+    ("borrow_lending", "lending_borrow"),
+    ("repay_lending", "lending_repay"),
 ];
 
-/// Their tools without a counterpart yet. Their cases are counted, not replayed.
-const NO_COUNTERPART: &[&str] = &[
-    "open_lp_position",
-    "close_lp_position",
-    "compile_intent",
-    "execute_compiled_bundle",
-    "supply_lending",
-    "withdraw_lending",
-    "borrow_lending",
-    "repay_lending",
-];
+/// Their tool that names another action's tool by an intent, and ours that does it.
+const PLANNED: &str = "compile_intent";
+/// Their tool that does what was compiled before.
+const EXECUTED: &str = "execute_compiled_bundle";
+/// Words of their intents, and of the tool that an intent stands for. Our dialect reads no other.
+const SWAP_WORDS: &[(&str, &str)] =
+    &[("from_token", "token_in"), ("to_token", "token_out"), ("amount", "amount"), ("protocol", "protocol")];
 
 /// Their kinds of violation, and the rule that refuses the same here.
 const KINDS: &[(&str, &str)] = &[
@@ -76,6 +83,7 @@ const KINDS: &[(&str, &str)] = &[
     ("circuit_breaker", "max_consecutive_failures"),
     ("cooldown", "cooldown_seconds"),
     ("unmeasured_value", "price"),
+    ("rebalance_gate", "require_rebalance_check"),
 ];
 
 /// Cases that theirs allows and ours refuses: id, our rule, reason.
@@ -87,15 +95,27 @@ const STRICTER: &[(&str, &str, &str)] = &[
     ("stop_zero_skipped", "stop_loss_pct", "a portfolio of nothing has lost everything"),
     ("price_missing_out_leg_ok", "allowed_tokens", "both tokens must be listed"),
     ("amount_negative", INVALID, "an amount is not negative"),
+    ("intent_in", INVALID, "an intent without tokens and amount names nothing to do"),
+    ("amount_usd_unseen", INVALID, "a parameter that no tool has is refused, not ignored"),
+    ("approval_hidden_by_bundle", NO_BUNDLE, "a bundle is a previewed action with its value; an unknown one is none"),
 ];
 
 /// Cases that theirs refuses and ours allows, with the reason.
-const OTHERWISE: &[(&str, &str)] = &[("chain_id_string", "an id is a name of its chain, and that chain is allowed")];
+const OTHERWISE: &[(&str, &str)] = &[
+    ("chain_id_string", "an id is a name of its chain, and that chain is allowed"),
+    ("stop_blocks_close", "closing one's own position is an exit, and no loss may keep anybody from leaving"),
+    (
+        "rebalance_missing",
+        "opening a position moves none: rebalance_position computes the benefit itself, and needs no call before",
+    ),
+];
 
 /// Reason of ours for a chain that is not known.
 const UNKNOWN_CHAIN: &str = "unknown chain";
 /// Reason of ours for arguments that no tool accepts.
 const INVALID: &str = "invalid arguments";
+/// Reason of ours for a bundle that the session did not compile.
+const NO_BUNDLE: &str = "unknown bundle";
 /// Account that acts in cases without one.
 const ACCOUNT: Address = Address::repeat_byte(0x11);
 
@@ -120,15 +140,12 @@ pub fn run(file: &Value) -> usize {
     let start = file["t0_unix"].as_f64().unwrap();
     let mut replayed = 0;
     each(cases, |case| {
-        let tool = text(&case["call"]["tool"]);
-        if NO_COUNTERPART.contains(&tool) {
-            return;
-        }
         replayed += 1;
         compare(case, &runtime.block_on(decide(case, millis(start))));
     });
-    println!("almanak_policy.json: {replayed} of {} replayed; the other tools do not exist yet", cases.len());
-    cases.len()
+    assert_eq!(replayed, cases.len(), "every case is replayed");
+    println!("almanak_policy.json: {replayed} replayed");
+    replayed
 }
 
 /// Fails unless both decide alike, or one of the tables explains the difference.
@@ -152,7 +169,7 @@ fn compare(case: &Value, ours: &Decision) {
         (false, true) => assert!(OTHERWISE.iter().any(|(case, _)| *case == id), "theirs refuses it, ours does not"),
         (false, false) => {
             assert!(!listed, "both refuse it: remove the case from the table of differences");
-            if ours.rules.contains(UNKNOWN_CHAIN) || ours.rules.contains(INVALID) {
+            if [UNKNOWN_CHAIN, INVALID, NO_BUNDLE].iter().any(|reason| ours.rules.contains(*reason)) {
                 return;
             }
             for kind in list(theirs, "kinds") {
@@ -164,8 +181,39 @@ fn compare(case: &Value, ours: &Decision) {
     }
 }
 
+/// The case of the action that an intent stands for; `None` if our dialect does not read its parameters.
+fn intended(case: &Value) -> Option<Value> {
+    let arguments = &case["call"]["arguments"];
+    assert_eq!(arguments["intent_type"], "swap", "the only intent of the file");
+    let mut translated = serde_json::Map::new();
+    for (name, value) in arguments["params"].as_object().unwrap() {
+        let (_, ours) = SWAP_WORDS.iter().find(|(theirs, _)| theirs == name)?;
+        translated.insert((*ours).to_owned(), value.clone());
+    }
+    if ["token_in", "token_out", "amount"].iter().any(|name| !translated.contains_key(*name)) {
+        return None;
+    }
+    translated.insert("chain".to_owned(), arguments["chain"].clone());
+    let mut case = case.clone();
+    case["call"]["tool"] = Value::from("swap_tokens");
+    case["call"]["arguments"] = Value::Object(translated);
+    Some(case)
+}
+
 /// Decides a case by our policy. `start` is its time zero, in milliseconds since the Unix epoch.
 async fn decide(case: &Value, start: u64) -> Decision {
+    let translated;
+    let case = match text(&case["call"]["tool"]) {
+        PLANNED => match intended(case) {
+            Some(swap) => {
+                translated = swap;
+                &translated
+            }
+            None => return Decision::refused(INVALID),
+        },
+        EXECUTED => return Decision::refused(NO_BUNDLE),
+        _ => case,
+    };
     let folder = tempfile::tempdir().unwrap();
     let Some(rules) = rules(&case["policy"]) else { return Decision::refused(UNKNOWN_CHAIN) };
     let policy = parse(&rules, Path::new("policy.toml")).unwrap_or_else(|error| panic!("{rules}: {error}"));
@@ -202,8 +250,9 @@ async fn decide(case: &Value, start: u64) -> Decision {
         }
         return Decision { rules, asks_for_value: false };
     }
-    if arguments["protocol"].as_str().is_some_and(|protocol| !protocol.starts_with("uniswap")) {
-        // Our tool trades on Uniswap alone.
+    let own = if tool.starts_with("lending_") { "aave" } else { "uniswap" };
+    if arguments["protocol"].as_str().is_some_and(|protocol| !protocol.starts_with(own)) {
+        // Our tools trade on Uniswap and lend in Aave alone.
         return Decision::refused("allowed_protocols");
     }
     let Some((payload, values)) = action(case, tool, network) else { return Decision::refused(INVALID) };
@@ -253,6 +302,8 @@ fn rules(theirs: &Value) -> Option<String> {
             "allowed_intent_types" => items(&|name| match name {
                 "SWAP" => vec!["swap".to_owned()],
                 "BRIDGE" => vec!["bridge".to_owned()],
+                "LP_OPEN" | "LP_CLOSE" => vec!["liquidity".to_owned()],
+                "SUPPLY" | "WITHDRAW" | "BORROW" | "REPAY" => vec!["lending".to_owned()],
                 other => vec![other.to_lowercase().replace('_', "-")],
             }),
             "allowed_execution_wallets" => items(&|wallet| vec![wallet.parse::<Address>().unwrap().to_checksum(None)]),
@@ -363,6 +414,12 @@ fn action(
     network: &Network,
 ) -> Option<(SigningPayload, Result<ActionValues, UnknownValue>)> {
     let arguments = &case["call"]["arguments"];
+    match tool {
+        "add_liquidity" => return deposit(case, network),
+        "close_position" => return Some(withdrawal(case, network, ProposalIntent::Liquidity)),
+        "lending_withdraw" => return Some(withdrawal(case, network, ProposalIntent::Lending)),
+        _ => {}
+    }
     let bridge = tool == "uniswap_submit_cross_chain_intent";
     let asked = text(&arguments[if bridge { "token" } else { "token_in" }]);
     let given = token(network, asked);
@@ -441,6 +498,161 @@ fn action(
     Some((SigningPayload::new(parts).unwrap(), values))
 }
 
+/// Outflow of the wallet, with its value by the prices of the case; `None` if an amount is not an amount.
+fn valued(case: &Value, given: &TokenInfo, asked: &str, amount: &Value) -> Option<Result<ValuedAmount, UnknownValue>> {
+    let amount = TokenAmount::parse(text(amount), given.decimals).ok()?;
+    let prices = &case["prices"];
+    Some(match prices[asked].as_str().or_else(|| prices[given.symbol.as_str()].as_str()) {
+        Some(price) => {
+            let usd = Usd::value_of(amount, price.parse().unwrap(), Rounding::Up).unwrap();
+            Ok(ValuedAmount { token: given.clone(), amount: amount.raw(), usd })
+        }
+        None => Err(UnknownValue::because(format_args!("no price of {}", given.symbol))),
+    })
+}
+
+/// Deposit of two tokens into a new liquidity position.
+fn deposit(case: &Value, network: &Network) -> Option<(SigningPayload, Result<ActionValues, UnknownValue>)> {
+    let arguments = &case["call"]["arguments"];
+    let mut outflows = Vec::new();
+    let mut values = Ok(ActionValues::default());
+    for (name, amount) in [("token_a", "amount_a"), ("token_b", "amount_b")] {
+        let asked = text(&arguments[name]);
+        let given = token(network, asked);
+        let found = valued(case, &given, asked, &arguments[amount])?;
+        outflows.push(Outflow { token: given, amount: found.as_ref().map_or(U256::from(1), |found| found.amount) });
+        values = values.and_then(|mut sum: ActionValues| {
+            let found = found?;
+            sum.spent = sum.spent.checked_add(found.usd).unwrap();
+            sum.outflows.push(found);
+            Ok(sum)
+        });
+    }
+    let leg = (KnownContract::V3PositionManager, NonfungiblePositionManager::mintCall::SELECTOR);
+    let flows = (outflows, Vec::new());
+    Some((change(case, "add_liquidity", network, ProposalIntent::Liquidity, leg, flows), values))
+}
+
+/// Withdrawal of what belongs to the account from a position or a lending market.
+fn withdrawal(
+    case: &Value,
+    network: &Network,
+    intent: ProposalIntent,
+) -> (SigningPayload, Result<ActionValues, UnknownValue>) {
+    let (name, leg, tokens) = match intent {
+        ProposalIntent::Lending => {
+            let leg = (KnownContract::AavePool, AavePool::withdrawCall::SELECTOR);
+            ("lending_withdraw", leg, vec![text(&case["call"]["arguments"]["token"])])
+        }
+        _ => {
+            let leg = (KnownContract::V3PositionManager, NonfungiblePositionManager::multicallCall::SELECTOR);
+            ("close_position", leg, vec!["WETH", "USDC"])
+        }
+    };
+    let one = U256::from(1);
+    let inflows = tokens.into_iter().map(|symbol| Inflow {
+        token: token(network, symbol),
+        at_least: one,
+        expected: one,
+        recipient: account_of(case),
+    });
+    let flows = (Vec::new(), inflows.collect());
+    (change(case, name, network, intent, leg, flows), Ok(ActionValues::default()))
+}
+
+fn account_of(case: &Value) -> Address {
+    let wallets = [&case["call"]["arguments"]["execution_wallet"], &case["default_wallet"]];
+    wallets.iter().find_map(|wallet| wallet.as_str()?.parse::<Address>().ok()).unwrap_or(ACCOUNT)
+}
+
+/// One call of a contract of the address book, with what leaves and what comes.
+fn change(
+    case: &Value,
+    name: &'static str,
+    network: &Network,
+    intent: ProposalIntent,
+    (contract, selector): (KnownContract, [u8; 4]),
+    (outflows, inflows): (Vec<Outflow>, Vec<Inflow>),
+) -> SigningPayload {
+    let account = account_of(case);
+    let leg = PlanLeg {
+        purpose: LegPurpose::Main,
+        to: network.book.contract(contract).unwrap(),
+        value: U256::ZERO,
+        data: selector.into(),
+        gas_limit: 200_000,
+        slots: vec![],
+    };
+    let mut meta = TOOL;
+    meta.name = name;
+    meta.action_class = if inflows.is_empty() { ActionClass::NewPosition } else { ActionClass::ClosePosition };
+    let legs = vec![PayloadLeg {
+        purpose: leg.purpose,
+        from: account,
+        to: leg.to,
+        value: leg.value,
+        data: leg.data.clone(),
+        gas_limit: leg.gas_limit,
+        slots: vec![],
+    }];
+    let proposal = Proposal {
+        chain_id: network.chain_id,
+        tool: meta,
+        call_id: CallId::new(1),
+        golem_id: GolemId::operator(),
+        account,
+        intent,
+        legs: vec![leg],
+        outflows,
+        inflows,
+        allowances: vec![],
+        trade: None,
+        recipients: vec![account],
+        order: None,
+        files: Vec::new(),
+        replaces: None,
+        expected_outcome: SafeText::default(),
+    };
+    SigningPayload::new(PayloadParts {
+        proposal,
+        kind: AccountKind::LocalKey,
+        signer: account,
+        payer: account,
+        legs,
+        order: None,
+        fees: FeeBound { max_fee_per_gas: 1_000_000_000, max_priority_fee_per_gas: 1 },
+    })
+    .unwrap()
+}
+
+/// A withdrawal of an account without debt.
+fn without_debt(payload: &SigningPayload) -> Option<LendingEffects> {
+    if payload.proposal().intent != ProposalIntent::Lending {
+        return None;
+    }
+    let sums = AccountSums {
+        collateral: U256::ZERO,
+        debt: U256::ZERO,
+        available: U256::ZERO,
+        threshold: U256::ZERO,
+        ltv: U256::ZERO,
+        health: U256::MAX,
+    };
+    let asset = Address::ZERO;
+    Some(LendingEffects {
+        call: LendingCall::Withdraw { asset, amount: U256::MAX },
+        before: sums,
+        after: sums,
+        gaps: vec![],
+        confirmed_health: None,
+        falls: vec![],
+        symbol: SafeText::default(),
+        decimals: 18,
+        supply: [U256::from(1), U256::ZERO],
+        debt: [U256::ZERO; 2],
+    })
+}
+
 fn bridge_order(
     from: &Network,
     to: &Network,
@@ -504,13 +716,14 @@ fn inputs(
             pinned,
             gas_used: 150_000,
             gas_cost: U256::ZERO,
-            class: ActionClass::NewPosition,
-            leaves: false,
-            reduce_only: false,
+            class: proposal.tool.action_class,
+            // What comes out of one's own position is an exit by the chain's changes.
+            leaves: proposal.tool.action_class == ActionClass::ClosePosition,
+            reduce_only: proposal.tool.action_class == ActionClass::ClosePosition,
             only_revokes: false,
             moves: vec![],
             paid: vec![],
-            lending: None,
+            lending: without_debt(payload),
             simulation: Simulation { pinned, outcomes: vec![], changes: StateChanges::default() },
         }),
         asked: false,

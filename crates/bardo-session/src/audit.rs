@@ -77,6 +77,8 @@ pub enum AuditKind {
     AccountReconciled,
     /// A liquidator repaid a part of the account's debt in a lending market and took collateral for it.
     LendingLiquidated,
+    /// An agent recorded a decision, in its own words.
+    AgentDecided,
     /// The Golem died.
     GolemDied,
     /// A password for a loosening action was wrong, or there were too many attempts.
@@ -85,7 +87,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// All kinds, in the order of their declaration.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::PermitIssued,
         Self::PermitRefused,
         Self::PermitConsumed,
@@ -122,6 +124,7 @@ impl AuditKind {
         Self::LiquidationEnded,
         Self::AccountReconciled,
         Self::LendingLiquidated,
+        Self::AgentDecided,
         Self::GolemDied,
         Self::PasswordRefused,
     ];
@@ -165,6 +168,7 @@ impl AuditKind {
             Self::LiquidationEnded => "liquidation:ended",
             Self::AccountReconciled => "account:reconciled",
             Self::LendingLiquidated => "lending:liquidated",
+            Self::AgentDecided => "agent:decided",
             Self::GolemDied => "golem:died",
             Self::PasswordRefused => "password:refused",
         }

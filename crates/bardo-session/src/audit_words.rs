@@ -129,6 +129,10 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
             text("debt"),
             short(&text("tx_hash"))
         ),
+        AuditKind::AgentDecided => match text("intent_type").as_str() {
+            "" => format!("the agent's own words: “{}”", text("words")),
+            kind => format!("the agent's own words about {kind}: “{}”", text("words")),
+        },
         AuditKind::GolemDied => died(body),
         AuditKind::PasswordRefused => {
             format!("password refused for {}, by {}: {}", text("authorises").replace('_', " "), text("by"), text("why"))

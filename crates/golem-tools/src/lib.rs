@@ -17,12 +17,14 @@ mod allowances;
 mod auction;
 mod blocks;
 pub mod data;
+pub mod dialect;
 pub mod engine;
 pub mod identity;
 pub mod intelligence;
 pub mod lending;
 pub mod lp;
 mod market;
+pub mod memory;
 mod mev;
 mod orders;
 mod positions;
@@ -81,6 +83,9 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &lp::increase_liquidity::TOOL_DEF,
     &lp::rebalance_position::TOOL_DEF,
     &lp::remove_liquidity::TOOL_DEF,
+    &memory::load_agent_state::TOOL_DEF,
+    &memory::record_agent_decision::TOOL_DEF,
+    &memory::save_agent_state::TOOL_DEF,
     &safety::check_safety_status::TOOL_DEF,
     &safety::simulate_transaction::TOOL_DEF,
     &session::session_get_keys::TOOL_DEF,

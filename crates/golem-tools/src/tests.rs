@@ -82,6 +82,18 @@ fn harness_on(sandbox: &Sandbox, account: Option<usize>) -> ToolHarness {
     ToolHarness { executor, events, world, _fabric: fabric }
 }
 
+/// World of the devnet with the account of this index.
+pub(crate) fn devnet_world(account: usize) -> Arc<ToolEnvironment> {
+    harness(Some(account)).world
+}
+
+/// World of one of the devnet's chains, without an account.
+pub(crate) fn world_of_chain(name: &str) -> Arc<ToolEnvironment> {
+    let whole = devnet_world(0);
+    let chain = whole.chain(name).unwrap().clone();
+    Arc::new(ToolEnvironment::new(Arc::new(SystemClock), None, vec![chain], vec![]))
+}
+
 impl ToolHarness {
     async fn call(&self, tool: &str, params: Value) -> ToolResponse {
         self.executor.call(ToolCall::new(tool, ToolInput::Json(params))).await

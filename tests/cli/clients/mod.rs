@@ -3,6 +3,7 @@
 //! All tests here need external programs, which `.ci/tools/install` fetches; `.ci/run` runs them.
 
 mod agent0;
+mod almanak;
 mod cast;
 mod process;
 mod quotes;

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use super::environment::ToolEnvironment;
 use super::executor::{Executor, ToolCall};
 use super::input::ToolInput;
-use bardo_base::error::ToolError;
+use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::{EventKind, Fabric, ToolUpdate};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{Phase, ToolMeta};
 use bardo_base::units::BasisPoints;
 use bardo_safety::approval::ApprovalQueue;
 use bardo_safety::pipeline::Preview;
+use bardo_store::Store;
 use serde_json::Value;
 
 /// Context of one tool call. Cheap to clone.
@@ -99,6 +100,28 @@ impl CallContext {
     /// True if the caller has a tool of this name.
     pub fn has_tool(&self, tool: &str) -> bool {
         self.executor.catalog().get(tool).is_some()
+    }
+
+    /// Database in which the caller's notes are kept: that of the ledger, or of the paper ledger in paper mode.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE` if no database is open.
+    pub fn notes(&self) -> Result<Store, ToolError> {
+        let on_paper = self.world.paper().map(|paper| paper.ledger.store());
+        // Paper mode without a paper ledger has no place of its own, and nothing of it may reach the real one.
+        let store = if self.world.is_on_paper() { on_paper } else { self.executor.store() };
+        store.cloned().ok_or_else(|| {
+            ToolError::new(ErrorCode::StoreUnavailable, "no database is open in which notes could be kept")
+        })
+    }
+
+    /// Name of the network that the session is on: its configured chains, reached or not and allowed or not, in
+    /// alphabetical order.
+    pub fn network_name(&self) -> String {
+        let mut names: Vec<&str> = self.executor.world().chain_names().collect();
+        names.sort_unstable();
+        names.dedup();
+        names.join("+")
     }
 
     /// Conditions under which the call runs.

@@ -31,6 +31,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         "ALTER TABLE engine_idempotency ADD COLUMN acting INTEGER NOT NULL DEFAULT 0",
         // Id of the store session that claimed the key. It shows whether the claiming process still runs.
         "ALTER TABLE engine_idempotency ADD COLUMN session TEXT",
+        crate::memory::STATES,
     ],
 };
 

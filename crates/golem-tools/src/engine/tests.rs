@@ -630,7 +630,7 @@ impl RecordTool for Recorder {
         meta.capability = CapabilityTier::Write;
         meta
     };
-    const TAKES_BACK: bool = false;
+    const ALWAYS_RUNS: bool = false;
     type Params = Params;
     type Output = Output;
 
@@ -651,7 +651,7 @@ impl RecordTool for Forgetter {
         meta.name = "forget";
         meta
     };
-    const TAKES_BACK: bool = true;
+    const ALWAYS_RUNS: bool = true;
     type Params = Params;
     type Output = Output;
 

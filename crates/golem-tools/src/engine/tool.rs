@@ -115,8 +115,9 @@ pub trait WriteTool: 'static {
 pub trait RecordTool: 'static {
     /// Static metadata of the tool. Its class is read-only, because positions stay as they are.
     const META: ToolMeta;
-    /// True if the tool only takes authority back: neither a stop nor paper mode keeps it from running.
-    const TAKES_BACK: bool;
+    /// True if neither a stop nor paper mode keeps the tool from running: it only takes authority back, or only keeps an
+    /// agent's own notes.
+    const ALWAYS_RUNS: bool;
     /// Parameter type; must reject unknown fields.
     type Params: DeserializeOwned + JsonSchema + Send + 'static;
     /// Result type; its schema is closed.
@@ -180,8 +181,8 @@ pub(super) enum Handler {
     Record {
         /// Function that parses the parameters.
         bind: fn(&Value, &[String]) -> Result<ReadJob, ToolError>,
-        /// True if it only takes authority back.
-        takes_back: bool,
+        /// True if neither a stop nor paper mode keeps it from running.
+        always_runs: bool,
     },
 }
 
@@ -287,7 +288,7 @@ impl ToolDef {
             input_schema: || schema_of::<T::Params>(SchemaSettings::draft2020_12().for_deserialize()),
             output_schema: output_schema_of::<T::Output>,
             example: T::example,
-            handler: Handler::Record { bind: bind_record::<T>, takes_back: T::TAKES_BACK },
+            handler: Handler::Record { bind: bind_record::<T>, always_runs: T::ALWAYS_RUNS },
         }
     }
 }

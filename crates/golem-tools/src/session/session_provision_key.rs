@@ -140,7 +140,7 @@ impl RecordTool for ProvisionSessionKey {
         card: None,
         spenders: &[],
     };
-    const TAKES_BACK: bool = false;
+    const ALWAYS_RUNS: bool = false;
     type Params = Params;
     type Output = Output;
 

@@ -99,7 +99,7 @@ impl RecordTool for RevokeSessionKey {
         card: None,
         spenders: &[],
     };
-    const TAKES_BACK: bool = true;
+    const ALWAYS_RUNS: bool = true;
     type Params = Params;
     type Output = Output;
 

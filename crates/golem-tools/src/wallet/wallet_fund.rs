@@ -122,7 +122,7 @@ impl RecordTool for WalletFund {
         card: None,
         spenders: &[],
     };
-    const TAKES_BACK: bool = false;
+    const ALWAYS_RUNS: bool = false;
     type Params = Params;
     type Output = Output;
 

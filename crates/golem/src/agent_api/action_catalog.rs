@@ -80,6 +80,8 @@ pub const ACTION_KINDS: &[ActionKind] = &[
     kind("hand-over-agent", &["identity_get_agent_profile"], "identity_transfer_ownership"),
     // Memory and learning.
     kind("store-episode", &[], "store_episode"),
+    kind("save-state", &[], "save_agent_state"),
+    kind("record-decision", &[], "record_agent_decision"),
     kind("tune-parameters", &[], "tune_parameters"),
     kind("record-outcome", &[], "record_outcome"),
     // Hooks and test networks.
@@ -128,6 +130,7 @@ pub const QUERIES: &[QueryKind] = &[
     query("lending-position", "get_lending_position"),
     query("lending-reserves", "list_lending_reserves"),
     query("vaults", "vault_list"),
+    query("agent-state", "load_agent_state"),
 ];
 
 /// Rewrites a tool's guideline in an agent's terms. An agent has only eight tools, so a concrete tool is replaced by
@@ -169,7 +172,15 @@ fn plain(name: &str) -> String {
 /// Tools that only cancel, revoke or refund, whatever their parameters.
 const TAKING_BACK: [&str; 4] = ["token_revoke", "uniswapx_cancel_order", "intent_refund", "session_revoke_key"];
 
+/// Tools that only keep the Golem's own notes.
+const NOTES: [&str; 2] = ["save_agent_state", "record_agent_decision"];
+
 impl ActionKind {
+    /// True if the action only keeps the Golem's own notes.
+    pub fn keeps_notes(&self) -> bool {
+        NOTES.contains(&self.acts)
+    }
+
     /// True if the action only cancels, revokes or refunds.
     pub fn only_revokes(&self) -> bool {
         TAKING_BACK.contains(&self.acts)

@@ -9,14 +9,17 @@
 //! | `params` | parameters of the eight tools |
 //! | `action_catalog` | action catalog and queries, with the concrete tools behind each |
 //! | `session` | implementation of the eight tools over one executor |
+//! | `dialect` | another framework's tools over the eight |
 //!
 //! The content of an answer may come from outside: a brain receives it as data, never as instructions.
 
 mod action_catalog;
 mod answers;
+mod dialect;
 mod params;
 mod session;
 
 pub use action_catalog::{ACTION_KINDS, ActionKind, QUERIES, QueryKind, in_agent_terms};
+pub use dialect::AgentTools;
 pub use params::{AGENT_TOOLS, AgentTool};
 pub use session::{AgentConfig, AgentSession};

@@ -159,6 +159,16 @@ impl AgentSession {
         Self { inner: Arc::clone(&self.inner), asker: ToolCaller::Operator }
     }
 
+    /// Executor of the concrete tools.
+    pub(super) fn executor(&self) -> &Executor {
+        &self.inner.config.executor
+    }
+
+    /// Configuration of the session.
+    pub(super) fn config(&self) -> &AgentConfig {
+        &self.inner.config
+    }
+
     /// Returns the concrete tools behind the eight.
     pub fn catalog(&self) -> &Catalog {
         self.inner.config.executor.catalog()
@@ -261,7 +271,7 @@ impl AgentSession {
     }
 
     /// Builds the call of a concrete tool within the current heartbeat.
-    fn call_of(&self, tool: &str, params: Value) -> ToolCall {
+    pub(super) fn call_of(&self, tool: &str, params: Value) -> ToolCall {
         ToolCall { tick: self.tick(), ..ToolCall::new(tool, ToolInput::Json(params)) }
     }
 
@@ -341,7 +351,7 @@ impl AgentSession {
         if !missing.is_empty() {
             return Err(lacking(kind.name, &missing, &self.inner.config));
         }
-        self.refuse_if_stopped(kind.only_revokes())?;
+        self.refuse_if_stopped(kind.only_revokes() || kind.keeps_notes())?;
         let executor = &self.inner.config.executor;
         let topic = self.topic(kind.name, &asked.params);
         let softened = self.soften(kind, asked.params, &topic).await?;
@@ -364,7 +374,9 @@ impl AgentSession {
         let offer = match executor.offer(call).await {
             PreviewResult::Held(offer) => *offer,
             PreviewResult::Over(response) => {
-                self.remember(&about, &response).await;
+                if !kind.keeps_notes() {
+                    self.remember(&about, &response).await;
+                }
                 return Ok(*response);
             }
         };
@@ -598,7 +610,7 @@ impl AgentSession {
     ///
     /// # Errors
     /// `HALTED` for a blocked action.
-    fn refuse_if_stopped(&self, only_revokes: bool) -> Result<(), ToolError> {
+    pub(super) fn refuse_if_stopped(&self, only_revokes: bool) -> Result<(), ToolError> {
         if only_revokes || self.asker == ToolCaller::Operator || !self.has_stopped_itself() {
             return Ok(());
         }

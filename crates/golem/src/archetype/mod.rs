@@ -20,7 +20,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use bardo_base::config::DEFAULT_ARCHETYPE;
-use bardo_base::model::CapabilityTier;
+use bardo_base::model::{CapabilityTier, Category, ToolMeta};
 use bardo_base::text::{SafeText, nearest};
 use golem_tools::engine::{Catalog, SelectionError, ToolSelection};
 
@@ -323,7 +323,7 @@ impl Archetype {
         BUNDLED.iter().any(|(name, _)| Path::new(name) == self.place.file)
     }
 
-    /// Returns the role's own tools. A role without `writes` gets only tools that read.
+    /// Returns the role's own tools. A role without `writes` gets only tools that read, or that keep its own notes.
     ///
     /// # Errors
     /// [`ArchetypeError::Tools`] if the selection names an unknown tool.
@@ -333,7 +333,10 @@ impl Archetype {
         if self.writes {
             return Ok(selected);
         }
-        let reads = selected.iter().filter(|entry| entry.def.meta.capability == CapabilityTier::Read);
+        let changes_nothing_else = |meta: &ToolMeta| {
+            meta.capability == CapabilityTier::Read || meta.category == Category::Memory && !meta.signs()
+        };
+        let reads = selected.iter().filter(|entry| changes_nothing_else(&entry.def.meta));
         let include = reads.map(|entry| entry.def.meta.name.to_owned()).collect();
         all.select(&ToolSelection { include, ..ToolSelection::default() }).map_err(wrong)
     }

@@ -84,8 +84,13 @@ fn a_role_that_does_not_write_has_no_tool_that_signs() {
     let (roles, all) = (Archetypes::load(None).unwrap(), catalog());
     let signs = |name: &str| {
         let tools = roles.get(name).unwrap().tools(&all).unwrap();
-        tools.iter().any(|entry| entry.def.meta.capability != CapabilityTier::Read)
+        tools.iter().any(|entry| entry.def.meta.signs())
     };
+    // Without `writes` a role changes nothing but its own notes.
+    let own = roles.get("golem-instance").unwrap().tools(&all).unwrap();
+    let changes = own.iter().filter(|entry| entry.def.meta.capability != CapabilityTier::Read);
+    let changes: Vec<_> = changes.map(|entry| entry.def.meta.name).collect();
+    assert_eq!(changes, ["record_agent_decision", "save_agent_state"]);
     assert!(signs("trade-executor"));
     // Its categories contain swaps, but the role does not write.
     assert!(!signs("position-monitor") && !signs("golem-instance"));

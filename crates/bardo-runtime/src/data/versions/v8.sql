@@ -21,6 +21,17 @@ ALTER TABLE engine_idempotency ADD COLUMN acting INTEGER NOT NULL DEFAULT 0;
 INSERT INTO store_migrations VALUES ('engine', 2, x'0ee1ac6d27db14fc29b8729ab47c8792366e9702fcac1b696b369335816c5b61');
 ALTER TABLE engine_idempotency ADD COLUMN session TEXT;
 INSERT INTO store_migrations VALUES ('engine', 3, x'0c27c1335cda9b4d9cc01684faaf82a98deb79265aba59d7801594a1e73afd35');
+CREATE TABLE engine_agent_state (
+        golem_id TEXT NOT NULL,
+        network TEXT NOT NULL,
+        name TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        saved_at INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        checksum BLOB NOT NULL CHECK (length(checksum) = 32),
+        PRIMARY KEY (golem_id, network, name)
+    ) STRICT;
+INSERT INTO store_migrations VALUES ('engine', 4, x'0149e4722d54b8f1a5b3880011d78535ac5b7c4eb947751347206039a7bf639f');
 CREATE TABLE sender_lane (
     chain_id INTEGER NOT NULL,
     account BLOB NOT NULL,

@@ -183,7 +183,7 @@ enum RunningCall {
 enum ToolJob {
     Read(ReadJob),
     Write(WriteJob),
-    /// Change of records, with true if it only takes authority back.
+    /// Change of records, with true if neither a stop nor paper mode keeps it from running.
     Record(ReadJob, bool),
 }
 
@@ -205,6 +205,11 @@ impl Executor {
     /// Chains, accounts, services and ledgers that calls can use.
     pub fn world(&self) -> &ToolEnvironment {
         &self.shared.world
+    }
+
+    /// Database of the ledger; `None` without one.
+    pub(super) fn store(&self) -> Option<&Store> {
+        self.shared.store.as_ref()
     }
 
     /// Returns the maximum slippage that phase and policy allow; `None` if no account is set up.
@@ -262,8 +267,8 @@ impl Executor {
             },
             ToolJob::Write(_) => shared.world.clone(),
         };
-        if let ToolJob::Record(_, takes_back) = &job
-            && let Err(refusal) = shared.may_record(&meta, *takes_back, call.dry_run)
+        if let ToolJob::Record(_, always_runs) = &job
+            && let Err(refusal) = shared.may_record(&meta, *always_runs, call.dry_run)
         {
             return shared.refuse_early(call_id, started, refusal);
         }
@@ -649,7 +654,7 @@ fn bound(entry: &CatalogEntry, params: &Value) -> Result<ToolJob, ToolError> {
     Ok(match entry.def.handler {
         Handler::Read(bind) => ToolJob::Read(bind(params, &entry.parameters)?),
         Handler::Write(bind) => ToolJob::Write(bind(params, &entry.parameters)?),
-        Handler::Record { bind, takes_back } => ToolJob::Record(bind(params, &entry.parameters)?, takes_back),
+        Handler::Record { bind, always_runs } => ToolJob::Record(bind(params, &entry.parameters)?, always_runs),
     })
 }
 

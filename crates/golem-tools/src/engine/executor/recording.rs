@@ -13,19 +13,19 @@ use bardo_base::model::{RuleName, ToolMeta};
 use bardo_safety::stop;
 
 impl Shared {
-    /// Checks that a tool may change records now. One that only takes authority back may whatever stop is in force, and
-    /// for real in paper mode.
+    /// Checks that a tool may change records now. One that only takes authority back, or only keeps an agent's notes, may
+    /// whatever stop is in force, and in paper mode.
     ///
     /// # Errors
     /// `VALIDATION_FAILED` for a dry run, `HALTED` under a stop, `SAFETY_NOT_ALLOWED` in paper mode, and
     /// `STORE_UNAVAILABLE` without rules.
-    pub(super) fn may_record(&self, meta: &ToolMeta, takes_back: bool, dry_run: bool) -> Result<(), CallRefusal> {
+    pub(super) fn may_record(&self, meta: &ToolMeta, always_runs: bool, dry_run: bool) -> Result<(), CallRefusal> {
         if dry_run {
             let what = format_args!("{} signs nothing, so there is nothing to rehearse", meta.name);
             let error = ToolError::new(ErrorCode::ValidationFailed, what);
             return Err(error.suggest("Call it without a dry run.").into());
         }
-        if takes_back {
+        if always_runs {
             return Ok(());
         }
         let Some(rules) = self.world.rules_in_force() else {

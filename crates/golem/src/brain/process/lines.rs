@@ -4,6 +4,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use super::protocol::{BrainMessage, MOST_ID, PROTOCOL};
+use golem_tools::dialect;
 use golem_tools::engine::schema;
 
 /// Returns the schema of a line from the brain process.
@@ -59,12 +60,13 @@ pub fn to_brain() -> Value {
     let hello = json!({
         "protocol": { "const": PROTOCOL }, "golem_id": text, "role": text, "account": maybe_text, "chains": list(&chain),
         "caps": list(&cap), "goal": maybe_text, "strategy": text, "tools": list(&tool), "kinds": list(&described("kind")),
-        "queries": list(&described("query")), "limits": object(Value::Object(limits_of), &limits),
+        "queries": list(&described("query")), "dialects": list(&text), "limits": object(Value::Object(limits_of), &limits),
     });
     let mut response = schema::envelope();
     if let Value::Object(keywords) = &mut response {
         keywords.remove("$schema");
     }
+    let response = json!({ "oneOf": [response, dialect::envelope()] });
     let id = json!({ "type": "string", "maxLength": MOST_ID });
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -95,6 +97,8 @@ mod tests {
         for (line, fits) in [
             (r#"{"type":"call","id":"1","tool":"query_state","params":{"query":"balances"}}"#, true),
             (r#"{"type":"call","id":"1","tool":"query_state"}"#, true),
+            (r#"{"type":"call","id":"1","tool":"get_price","dialect":"almanak"}"#, true),
+            (r#"{"type":"call","id":"1","tool":"get_price","dialect":"another"}"#, false),
             (r#"{"type":"think","text":"hm"}"#, true),
             (r#"{"type":"think","text":"hm","more":true}"#, true),
             (r#"{"type":"now","now":"a","next":"b","step":1,"of":2}"#, true),

@@ -23,21 +23,24 @@ pub mod lines;
 pub mod protocol;
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{AgentSignals, Brain, BrainEnd, COMMIT, WakeReason};
-use crate::agent_api::ActionKind;
+use crate::agent_api::{ActionKind, AgentTools};
 use bardo_base::format::counted;
 use bardo_base::text::SafeText;
 use child::{ChildOutput, ChildProcess};
 use confinement::{Confinement, IsolationLevel};
-use golem_tools::engine::{ToolResponse, schema};
-use protocol::{BrainLimits, BrainMessage};
+use golem_tools::dialect::ToolGroup;
+use golem_tools::dialect::almanak::{self, AlmanakSession};
+use golem_tools::engine::{ToolInput, schema};
+use protocol::{BrainDialect, BrainLimits, BrainMessage};
 
 pub use child::CommandLine;
 
@@ -110,9 +113,11 @@ struct Conversation {
     limits: ProcessLimits,
     calls_left: u64,
     /// Running calls. Dropping the set aborts them unless signing has begun.
-    calls: JoinSet<ToolResponse>,
+    calls: JoinSet<Value>,
     /// Running commits, which are awaited at the end.
-    commits: JoinSet<ToolResponse>,
+    commits: JoinSet<Value>,
+    /// Session in which the program speaks a dialect, from its first such call on.
+    almanak: Option<Arc<AlmanakSession>>,
     /// The program's id for each running call, and the number of the line that made it.
     ids: HashMap<Id, (String, u64)>,
     ticks: u64,
@@ -150,6 +155,7 @@ impl Conversation {
             calls_left: limits.calls,
             calls: JoinSet::new(),
             commits: JoinSet::new(),
+            almanak: None,
             ids: HashMap::new(),
             ticks: 0,
             due: Instant::now(),
@@ -276,7 +282,7 @@ impl Conversation {
         self.unanswered = None;
         let thinks = matches!(&said, BrainMessage::Think { more: true, .. });
         match said {
-            BrainMessage::Call { id, tool, params } => self.call(id, tool, params, signals)?,
+            BrainMessage::Call { id, tool, params, dialect } => self.call(id, (tool, dialect), params, signals)?,
             BrainMessage::Think { text, more } if self.thinking => signals.think_on(&text, more),
             BrainMessage::Think { text, more } => signals.think(&text, more),
             BrainMessage::Now { now, next, step, of } => {
@@ -296,8 +302,8 @@ impl Conversation {
     fn call(
         &mut self,
         id: String,
-        tool: String,
-        params: serde_json::Value,
+        (tool, dialect): (String, Option<BrainDialect>),
+        params: Value,
         signals: &mut AgentSignals,
     ) -> Result<(), ConversationEnd> {
         if self.ids.values().any(|(one, _)| *one == id) {
@@ -315,18 +321,30 @@ impl Conversation {
             ));
         };
         self.calls_left = left;
-        if let Some(kind) = params.get("kind").and_then(serde_json::Value::as_str).and_then(ActionKind::named) {
-            let why = params.get("why").and_then(serde_json::Value::as_str).unwrap_or(kind.name);
-            signals.now(why, "", None, Some(kind));
-        }
-        let commits = tool == COMMIT;
-        let call = signals.call(tool, params);
-        let begun = if commits { self.commits.spawn(call) } else { self.calls.spawn(call) };
+        let begun = match dialect {
+            Some(BrainDialect::Almanak) => {
+                let new = || Arc::new(AlmanakSession::new(Arc::new(AgentTools::new(signals.agent().clone()))));
+                let session = Arc::clone(self.almanak.get_or_insert_with(new));
+                let acts = almanak::tool(&tool).is_some_and(|tool| tool.category == ToolGroup::Action);
+                let call = async move { json!(session.call(&tool, ToolInput::Json(params)).await) };
+                if acts { self.commits.spawn(call) } else { self.calls.spawn(call) }
+            }
+            None => {
+                if let Some(kind) = params.get("kind").and_then(Value::as_str).and_then(ActionKind::named) {
+                    let why = params.get("why").and_then(Value::as_str).unwrap_or(kind.name);
+                    signals.now(why, "", None, Some(kind));
+                }
+                let commits = tool == COMMIT;
+                let call = signals.call(tool, params);
+                let call = async move { json!(call.await) };
+                if commits { self.commits.spawn(call) } else { self.calls.spawn(call) }
+            }
+        };
         self.ids.insert(begun.id(), (id, self.lines));
         Ok(())
     }
 
-    fn answer(&mut self, answered: Result<(Id, ToolResponse), tokio::task::JoinError>) -> Result<(), ConversationEnd> {
+    fn answer(&mut self, answered: Result<(Id, Value), tokio::task::JoinError>) -> Result<(), ConversationEnd> {
         match answered {
             Ok((task, response)) => {
                 let (id, _) = self.ids.remove(&task).unwrap_or_default();
