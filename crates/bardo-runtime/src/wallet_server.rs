@@ -136,12 +136,19 @@ impl WalletServerClient {
         bytes.ok_or_else(why)
     }
 
+    /// The header with the credential, which no log of the HTTP client shows.
+    fn authorization(&self) -> Result<header::HeaderValue, ServerFault> {
+        let value = header::HeaderValue::from_str(self.authorization.expose_secret());
+        // A credential is visible ASCII.
+        let mut value = value.map_err(|_| ServerFault::Unavailable(SafeText::clean("its credential", MOST_SHOWN)))?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+
     /// Makes one request and reads its answer.
     async fn exchange(&self, request: RequestBuilder) -> Result<Value, ServerFault> {
         let until = Instant::now() + WHOLE;
-        let request = request
-            .header(header::AUTHORIZATION, self.authorization.expose_secret())
-            .header("privy-app-id", &self.app_id);
+        let request = request.header(header::AUTHORIZATION, self.authorization()?).header("privy-app-id", &self.app_id);
         let unclear = |why: &dyn fmt::Display| ServerFault::Unclear(self.shown(&why.to_string()));
         let sent = match timeout_at(until, request.send()).await {
             Ok(Ok(response)) => response,

@@ -511,6 +511,7 @@ impl PolicyEngine for OperatorPolicyEngine {
         let outcome = match end {
             ActionEnd::Done { spent } => ReservationOutcome::Done { spent: micros(spent) },
             ActionEnd::Partly { spent } => ReservationOutcome::Partly { spent: micros(spent) },
+            ActionEnd::MaybeSigned { spent } => ReservationOutcome::MaybeSigned { spent: micros(spent) },
             ActionEnd::Reverted { gas } => ReservationOutcome::Reverted { gas: micros(gas) },
             ActionEnd::NotSent => ReservationOutcome::NotSent,
             ActionEnd::Withdrawn => ReservationOutcome::Withdrawn,
@@ -522,6 +523,7 @@ impl PolicyEngine for OperatorPolicyEngine {
         let (call_id, golem_id) = ledger::party(transaction, id).map_err(failed)?;
         let (state, spent) = match outcome {
             ReservationOutcome::Done { spent } | ReservationOutcome::Partly { spent } => ("done", Some(spent)),
+            ReservationOutcome::MaybeSigned { spent } => ("maybe_signed", Some(spent)),
             ReservationOutcome::Reverted { gas } => ("reverted", Some(gas)),
             ReservationOutcome::NotSent => ("not_sent", None),
             ReservationOutcome::Withdrawn => ("withdrawn", None),

@@ -142,6 +142,11 @@ pub enum ActionEnd {
         /// Dollars that count as spent, gas included.
         spent: Usd,
     },
+    /// A wallet server may have signed the rest, and may send it itself: a failure of which all counts.
+    MaybeSigned {
+        /// Dollars that count as spent, gas included.
+        spent: Usd,
+    },
     /// The action was included and reverted.
     Reverted {
         /// Gas cost in dollars.

@@ -377,7 +377,7 @@ impl PolicyEngine for Book {
     ) -> Result<(), ReserveError> {
         self.ends.lock().unwrap().push(end);
         let cents = match end {
-            ActionEnd::Done { spent } | ActionEnd::Partly { spent } => cents(spent),
+            ActionEnd::Done { spent } | ActionEnd::Partly { spent } | ActionEnd::MaybeSigned { spent } => cents(spent),
             ActionEnd::Reverted { gas } => cents(gas),
             ActionEnd::NotSent | ActionEnd::Withdrawn => 0,
             ActionEnd::Unclear => return Ok(()),

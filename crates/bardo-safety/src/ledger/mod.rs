@@ -111,6 +111,11 @@ pub enum ReservationOutcome {
         /// Amount that counts as spent, gas included, at the prices of the reservation.
         spent: MicroUsd,
     },
+    /// A wallet server may have signed the rest, and may send it itself: a failure of which all counts.
+    MaybeSigned {
+        /// Amount that counts as spent, gas included, at the prices of the reservation.
+        spent: MicroUsd,
+    },
     /// The transaction was included and reverted.
     Reverted {
         /// Gas cost of the transaction.
@@ -284,6 +289,8 @@ pub fn settle(
     let (state, spent, success) = match outcome {
         ReservationOutcome::Done { spent } => ("done", spent, Some(true)),
         ReservationOutcome::Partly { spent } => ("done", spent, None),
+        // The table has no word of its own for it; its spending has been settled like that of what was done.
+        ReservationOutcome::MaybeSigned { spent } => ("done", spent, Some(false)),
         ReservationOutcome::Reverted { gas } => ("reverted", gas, Some(false)),
         ReservationOutcome::NotSent => ("not_sent", MicroUsd::ZERO, Some(false)),
         ReservationOutcome::Withdrawn => ("withdrawn", MicroUsd::ZERO, None),
@@ -305,7 +312,10 @@ pub fn settle(
             )?
             .execute(params![sql(now)?, id, spent.to_sql()])?;
     }
-    if let ReservationOutcome::Done { spent } | ReservationOutcome::Partly { spent } = outcome {
+    if let ReservationOutcome::Done { spent }
+    | ReservationOutcome::Partly { spent }
+    | ReservationOutcome::MaybeSigned { spent } = outcome
+    {
         // The amount that left the account is at most what counts as spent: for a plan that only began or an unfilled
         // order, that is its cost. Only a completed exit moves more than it counts for.
         let whole = matches!(outcome, ReservationOutcome::Done { .. });

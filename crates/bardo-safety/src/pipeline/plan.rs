@@ -142,7 +142,7 @@ impl PlanEnd {
         match self {
             Self::Done => ActionEnd::Done { spent },
             Self::Unclear | Self::Placed => ActionEnd::Unclear,
-            Self::MaybeSigned { .. } => ActionEnd::Partly { spent },
+            Self::MaybeSigned { .. } => ActionEnd::MaybeSigned { spent },
             Self::Reverted => ActionEnd::Reverted { gas },
             // A failed clean-up transaction does not change that the main one succeeded.
             Self::Stopped { .. } if main_is_done(&progress.legs) => ActionEnd::Done { spent },

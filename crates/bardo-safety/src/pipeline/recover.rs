@@ -318,6 +318,7 @@ impl Pipeline {
             ActionEnd::Unclear => self.note_found(&one, found, step).await?,
             ActionEnd::Done { .. }
             | ActionEnd::Partly { .. }
+            | ActionEnd::MaybeSigned { .. }
             | ActionEnd::Reverted { .. }
             | ActionEnd::NotSent
             | ActionEnd::Withdrawn => {
@@ -478,7 +479,8 @@ pub(super) fn ended(end: ActionEnd) -> Option<&'static str> {
     match end {
         ActionEnd::Done { .. } | ActionEnd::Partly { .. } => Some("done"),
         ActionEnd::Reverted { .. } => Some("reverted"),
-        ActionEnd::NotSent => Some("not_sent"),
+        // Nothing was sent by Bardo, and a repetition takes the same nonce.
+        ActionEnd::NotSent | ActionEnd::MaybeSigned { .. } => Some("not_sent"),
         ActionEnd::Withdrawn => Some("withdrawn"),
         ActionEnd::Unclear => None,
     }
