@@ -102,8 +102,9 @@ fn each_tool_runs_on_the_devnet() {
     assert_eq!(resolved["factory_verified"], "verified");
     assert!(read("list_token_pools", on(json!({"token": "WETH", "quote_token": "USDC"})))["count"].as_u64() > Some(1));
     assert_eq!(read("resolve_token", on(json!({"token": "USDC"})))["decimals"], 6);
-    assert_eq!(read("get_portfolio", on(json!({})))["wallet_address"], account);
-    assert_eq!(read("get_wallet_overview", on(json!({})))["wallet_address"], account);
+    let same = |found: &Value| found.as_str().unwrap().eq_ignore_ascii_case(&account);
+    assert!(same(&read("get_portfolio", on(json!({})))["wallet_address"]));
+    assert!(same(&read("get_wallet_overview", on(json!({})))["wallet_address"]));
     assert_eq!(read("check_protocol_support", on(json!({"protocol": "aave_v3"})))["supported"], true);
     assert_eq!(read("list_lending_positions", on(json!({})))["health_factor"], "∞");
     assert!(read("list_lending_reserves", on(json!({})))["count"].as_u64() > Some(2));
@@ -238,7 +239,7 @@ fn words_of_the_command_line_and_both_chains_of_the_embedded_devnet() {
     assert_eq!((answer["status"].as_str(), code), (Some("simulated"), 0), "{answer:#}");
     // Without a chain, the devnet's first one stands for the dialect's default.
     assert_eq!(answer["decision_hints"]["native_tool"], "uniswap_execute_swap");
-    let bridge = ["bridge_tokens", "token=USDC", "amount=25", "from_chain=ethereum", "to_chain=base"];
+    let bridge = ["bridge_tokens", "token=USDC", "amount=100", "from_chain=ethereum", "to_chain=base"];
     let (out, _, code) = call(&[&bridge[..], &["--approve", "always"]].concat());
     let answer: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((answer["status"].as_str(), code), (Some("partial"), 0), "{answer:#}");

@@ -432,8 +432,8 @@ async fn a_program_speaks_almanaks_dialect_within_its_role() {
         assert done['status'] == 'success' and len(done['data']['tx_hashes']) == 2, done\n\
         again = ask(5, 'execute_compiled_bundle', bundle_id=made['data']['bundle_id'])\n\
         assert again['error']['error_code'] == 'risk_blocked', again\n\
-        lent = ask(6, 'supply_lending', token='WETH', amount='0.1', chain='ethereum')\n\
-        assert 'lending_supply' in lent['error']['message'], lent\n\
+        gone = ask(6, 'close_lp_position', position_id='1', chain='ethereum')\n\
+        assert 'close_position' in gone['error']['message'], gone\n\
         left = ask(7, 'compile_intent', intent_type='swap', params=swap, chain='ethereum')\n\
         assert left['status'] == 'success', left\n\
         say(type='call', id='8', tool='swap_tokens', params=swap)\n\

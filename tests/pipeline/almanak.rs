@@ -163,7 +163,9 @@ async fn the_policy_holds_whatever_the_dialects_table_says() {
     // What needs the operator's approval does not go on without one.
     let asked = Fixture::under("require_human_approval_above_usd = 100\n").await;
     let never = session(&asked.engine, ApprovalMode::Never);
-    let response = never.call("swap_tokens", ToolInput::Json(swap("0.05"))).await;
+    // A purchase: leaving for a stablecoin counts as little more than its gas.
+    let purchase = json!({"token_in": "USDC", "token_out": "WETH", "amount": "200", "chain": "ethereum"});
+    let response = never.call("swap_tokens", ToolInput::Json(purchase)).await;
     let native = &response.decision_hints.unwrap()["native_error"]["code"];
     assert_eq!((response.status, native), (CallStatus::Blocked, &json!("APPROVAL_REQUIRED")));
     assert_eq!(fixture.nonce().await, nonce);

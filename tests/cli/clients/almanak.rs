@@ -15,7 +15,7 @@ fn almanaks_own_schemas_accept_every_answer() {
     }
     let fixture = Fixture::new();
     let output = Command::new(python)
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/almanak.py"))
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/almanak_schemas.py"))
         .args([env!("CARGO_BIN_EXE_bardo"), &fixture.given, fixture.account()])
         .arg("0x000000000000000000000000000000000000dEaD")
         .env("PYTHONPATH", packages)

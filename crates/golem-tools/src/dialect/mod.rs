@@ -209,11 +209,13 @@ impl DialectTool {
     /// Exports the tool in the format of the Model Context Protocol; see
     /// [`CatalogEntry::mcp`](crate::engine::CatalogEntry::mcp).
     pub fn mcp(&self, catalog: &Catalog) -> Value {
-        let reads = self
-            .native
-            .iter()
-            .all(|tool| catalog.get(tool).is_some_and(|entry| entry.def.meta.capability == CapabilityTier::Read))
-            || matches!(self.category, ToolGroup::Data | ToolGroup::Planning);
+        let is_read =
+            |tool: &&str| catalog.get(tool).is_some_and(|entry| entry.def.meta.capability == CapabilityTier::Read);
+        let reads = match self.category {
+            ToolGroup::Data | ToolGroup::Planning => true,
+            ToolGroup::State => self.native.iter().all(is_read),
+            ToolGroup::Action => false,
+        };
         json!({
             "name": self.name,
             "description": self.description,

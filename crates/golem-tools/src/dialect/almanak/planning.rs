@@ -83,6 +83,14 @@ impl AlmanakSession {
             .suggest("Call the action's own tool, or compile and execute in one session."))
     }
 
+    /// Keeps a bundle until its permit expires.
+    fn keep(&self, bundle: Bundle) {
+        let now = self.world().clock.now_millis();
+        let mut bundles = self.bundles.lock();
+        bundles.retain(|_, kept| kept.expires_at > now);
+        bundles.insert(bundle.held.permit_id, bundle);
+    }
+
     /// The native write of a bundle or an intent.
     async fn named_write(&self, arguments: &Arguments) -> Result<NativeCall, Failure> {
         if let Some(id) = arguments.some_text("bundle_id") {
@@ -114,7 +122,7 @@ pub(super) fn compile_intent<'a>(session: &'a AlmanakSession, arguments: &'a Arg
         });
         let native_tool = call.tool;
         let (weight, preview) = (Weight::of(preview), preview.clone());
-        session.bundles.lock().insert(held.permit_id, Bundle { held, tool, arguments, call, weight, expires_at });
+        session.keep(Bundle { held, tool, arguments, call, weight, expires_at });
         // The dialect's success of a compilation: nothing is signed, and the explanation says so.
         response.status = CallStatus::Success;
         let said = response.explanation.take().unwrap_or_default();

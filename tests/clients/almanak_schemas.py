@@ -17,6 +17,11 @@ for name, folder in (("almanak.framework", FOLDER), ("almanak.framework.agent_to
     package = types.ModuleType(name)
     package.__path__ = [str(folder)]
     sys.modules[name] = package
+# The table of protocols with isolated markets, which the schemas of lending ask; here is only Aave, which has none.
+vocabulary = types.ModuleType("almanak.framework.intents.vocabulary")
+vocabulary.PROTOCOL_CAPABILITIES = {"aave_v3": {}}
+sys.modules["almanak.framework.intents"] = types.ModuleType("almanak.framework.intents")
+sys.modules["almanak.framework.intents.vocabulary"] = vocabulary
 
 from almanak.framework.agent_tools.catalog import get_default_catalog  # noqa: E402
 from almanak.framework.agent_tools.errors import AgentErrorCode, get_error_category  # noqa: E402
@@ -43,14 +48,12 @@ def parameters(schema):
         kind = one.get("type") or [other["type"] for other in one["anyOf"]]
         return {kind} if isinstance(kind, str) else set(kind)
 
-    # A list that pydantic makes anew has no default in its schema.
-    default = {"array": []}
+    def default(one):
+        # A list that pydantic makes anew has no default in its schema.
+        return one.get("default", [] if kinds(one) == {"array"} else None)
+
     return {
-        name: (
-            frozenset(kinds(one)),
-            None if name in required else one.get("default", default.get(one.get("type"))),
-            name in required,
-        )
+        name: (frozenset(kinds(one)), None if name in required else default(one), name in required)
         for name, one in schema["properties"].items()
     }
 
