@@ -128,6 +128,7 @@ pub const QUERIES: &[QueryKind] = &[
     query("lending-position", "get_lending_position"),
     query("lending-reserves", "list_lending_reserves"),
     query("vaults", "vault_list"),
+    query("vault", "get_vault_state"),
 ];
 
 /// Rewrites a tool's guideline in an agent's terms. An agent has only eight tools, so a concrete tool is replaced by
