@@ -30,4 +30,5 @@ mod served;
 mod services;
 mod tokens;
 mod v4;
+mod vaults;
 mod wraps;

@@ -111,6 +111,10 @@ fn every_read_answers_what_its_schema_says() {
     let (placed, _) = fixture.call("uniswap_submit_uniswapx_order", &submit["example"], &["--approve", "always"]);
     let hash = placed["data"]["order_hash"].clone();
     assert!(hash.is_string(), "{placed}");
+    // Shares that can be withdrawn in a simulation.
+    let (deposited, code) =
+        fixture.call("vault_deposit", &json!({"amount": "100", "chain": "ethereum"}), &["--approve", "always"]);
+    assert_eq!((&deposited["status"], code), (&json!("success"), 0), "{deposited:#}");
     let mut asked = BTreeSet::new();
     for tool in tools.iter().filter(|tool| tool["capability"] == "Read") {
         let name = tool["name"].as_str().unwrap();
@@ -125,7 +129,7 @@ fn every_read_answers_what_its_schema_says() {
         named(&envelope["data"], &tool["output_schema"], name);
         asked.insert(name);
     }
-    assert_eq!(asked.len(), 38, "{asked:?}");
+    assert_eq!(asked.len(), 41, "{asked:?}");
     for name in ["check_safety_status", "uniswap_get_quote", "simulate_transaction"] {
         assert!(asked.contains(name), "{name}");
     }

@@ -66,6 +66,7 @@ mod tools;
 #[cfg(unix)]
 mod trails;
 mod usage;
+mod vaults;
 #[cfg(unix)]
 mod waits;
 #[cfg(unix)]

@@ -141,6 +141,19 @@ fn lending_is_refused_on_paper_and_says_why() {
     assert_eq!(chain(&fixture), before);
 }
 
+/// Nor are shares of vaults.
+#[test]
+fn vaults_are_refused_on_paper_and_say_why() {
+    let fixture = Fixture::new();
+    let before = chain(&fixture);
+    for (tool, field) in [("vault_deposit", "amount"), ("vault_withdraw", "shares")] {
+        let (answer, exit) = fixture.call(tool, &json!({field: "50", "chain": "ethereum"}), &["--paper"]);
+        assert_ne!(exit, 0, "{tool}: {answer}");
+        assert!(answer.to_string().contains("vaults are not kept in paper mode"), "{tool}: {answer}");
+    }
+    assert_eq!(chain(&fixture), before);
+}
+
 #[test]
 fn above_the_approval_limit_paper_mode_asks_and_signs_nothing() {
     let mut fixture = Fixture::new();

@@ -14,7 +14,7 @@ use bardo::session::handle::SessionCommand;
 use bardo::session::questions::{OperatorAnswer, Question, RequestSubject};
 use serde_json::json;
 
-use crate::on_death::{WatchedSession, databases};
+use crate::on_death::{SessionLog, WatchedSession, databases};
 
 /// Scenario that buys UNI for three times the limit per trade, then its prices fall by 22 %.
 const BUYS_AND_DIES: &str = r#"
@@ -194,6 +194,38 @@ async fn a_sale_on_death_cancels_all_open_orders_of_the_account() {
             |event| matches!(&event.kind, EventKind::OrderUpdate(update) if update.status == OrderStatus::Cancelled),
         );
     assert!(cancelled, "the order would block the sale of its pair");
+    watched.end().await;
+}
+
+/// Shares of vaults are withdrawn before anything is sold, and none stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn flatten_withdraws_from_vaults_before_it_sells() {
+    let home = tempfile::tempdir().unwrap();
+    let mut watched = WatchedSession::open(home.path(), "keep", RESTS);
+    watched.until("it holds WETH", |log| log.holds("WETH") == Some(true)).await;
+    let (tool, params) = ("vault_deposit".to_owned(), json!({"amount": "150", "chain": "ethereum"}));
+    watched.send(SessionCommand::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
+    watched.until("it is deposited", |log| !log.replies.is_empty()).await;
+    let deposited = &watched.log.replies[0];
+    assert_eq!(deposited.status, CallStatus::Success, "{deposited:#?}");
+    let in_vault = |log: &SessionLog| {
+        let held = log.snapshot.iter().flat_map(|snapshot| &snapshot.holdings).flat_map(|chain| &chain.positions);
+        held.filter(|row| row.name.as_str() == "Vault").find_map(|row| Some(row.value.map(|usd| usd.to_string())))
+    };
+    watched.until("its shares are shown", |log| in_vault(log).is_some()).await;
+    let worth: f64 = in_vault(&watched.log).unwrap().unwrap().parse().unwrap();
+    assert!((worth - 150.0).abs() < 3.0, "{worth}");
+    let reason = SafeText::clean("enough", 20);
+    watched.send(SessionCommand::Raise { level: StopLevel::Flatten, reason }).await;
+    watched.until("WETH is sold", |log| log.has_thought("Sold all WETH on ethereum.")).await;
+    let begun = watched.log.events.iter().filter_map(|event| match &event.kind {
+        EventKind::ToolStart(start) => Some(start.tool_name.to_string()),
+        _ => None,
+    });
+    let begun: Vec<String> = begun.collect();
+    let place = |tool: &str| begun.iter().position(|one| one == tool).unwrap_or_else(|| panic!("{tool}: {begun:?}"));
+    assert!(place("vault_withdraw") < place("uniswap_execute_swap"), "{begun:?}");
+    assert!(!watched.log.has_thought("shares of the vault"), "nothing stays");
     watched.end().await;
 }
 

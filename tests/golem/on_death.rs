@@ -80,7 +80,7 @@ do = { phase = { is = "Terminal" } }
 pub struct SessionLog {
     pub events: Vec<Arc<Event>>,
     pub questions: Arc<Vec<Question>>,
-    snapshot: Option<Arc<SessionSnapshot>>,
+    pub snapshot: Option<Arc<SessionSnapshot>>,
     pub replies: Vec<ToolResponse>,
     /// Results of commands, as sentences.
     results: Vec<String>,

@@ -69,4 +69,5 @@ mod stops;
 mod swap;
 mod tools;
 mod v4;
+mod vaults;
 mod writes;

@@ -54,6 +54,8 @@ pub enum KnownContract {
     AavePool,
     /// Aave V3 registry of a market's contracts, such as its oracle.
     AaveAddressesProvider,
+    /// Vault of the ERC-4626 standard; its shares are a token of the same address.
+    Vault,
     /// Uniswap's own batch reader, with a gas limit per call.
     UniswapMulticall,
     /// UniswapX reactor of the first Dutch orders.
@@ -123,6 +125,7 @@ impl KnownContract {
             Self::V4Quoter => "V4 quoter",
             Self::AavePool => "Aave pool",
             Self::AaveAddressesProvider => "Aave addresses provider",
+            Self::Vault => "ERC-4626 vault",
             Self::UniswapMulticall => "Uniswap multicall",
             Self::DutchReactor => "UniswapX Dutch reactor",
             Self::V2DutchReactor => "UniswapX Dutch V2 reactor",
@@ -158,6 +161,7 @@ impl KnownContract {
             | Self::V2Router => Ok(SpenderRole::Router),
             Self::V3PositionManager | Self::V4PositionManager => Ok(SpenderRole::PositionManager),
             Self::AavePool => Ok(SpenderRole::LendingPool),
+            Self::Vault => Ok(SpenderRole::Vault),
             Self::DutchReactor | Self::V2DutchReactor | Self::V3DutchReactor | Self::PriorityReactor => {
                 Ok(SpenderRole::OrderReactor)
             }

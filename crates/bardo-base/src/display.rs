@@ -60,6 +60,7 @@ const fn rule_name_word(name: RuleName) -> &'static str {
         RuleName::SafeAddresses => "Safe addresses",
         RuleName::AllowedProtocols => "Allowed protocols",
         RuleName::AllowedContracts => "Allowed contracts",
+        RuleName::AllowedVaults => "Allowed vaults",
         RuleName::AllowedRecipients => "Allowed recipients",
         RuleName::AllowedSpenders => "Allowed spenders",
         RuleName::SpenderRole => "Spender role",
@@ -98,6 +99,8 @@ const fn rule_name_word(name: RuleName) -> &'static str {
         RuleName::MinRebalanceBenefitUsd => "Benefit of moving a position",
         RuleName::RequireRebalanceCheck => "Known benefit of moving a position",
         RuleName::LendingPrices => "Prices of the lending market",
+        RuleName::VaultSupply => "Shares of the vault",
+        RuleName::VaultExit => "Way out of the vault",
         RuleName::QuoteAboveWitnesses => "Quote above the market",
         RuleName::MinOut => "Minimum output",
         RuleName::MaxQuoteAgeSeconds => "Quote age in seconds",
@@ -252,7 +255,7 @@ pub fn violation_words(one: &Violation) -> String {
 }
 
 /// Words for a value that is not on a list of the policy, by the list's rule.
-const UNLISTED: [(RuleName, &str); 9] = [
+const UNLISTED: [(RuleName, &str); 10] = [
     (RuleName::AllowedTools, "Tool not allowed"),
     (RuleName::AllowedIntentTypes, "Kind of action not allowed"),
     (RuleName::AllowedChains, "Chain not allowed"),
@@ -260,6 +263,7 @@ const UNLISTED: [(RuleName, &str); 9] = [
     (RuleName::AllowedExecutionWallets, "Wallet not allowed"),
     (RuleName::AllowedProtocols, "Protocol not allowed"),
     (RuleName::AllowedContracts, "Contract not allowed"),
+    (RuleName::AllowedVaults, "Vault not allowed"),
     (RuleName::AllowedRecipients, "Recipient not allowed"),
     (RuleName::AllowedSpenders, "Spender not allowed"),
 ];

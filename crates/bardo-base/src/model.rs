@@ -458,6 +458,8 @@ pub enum SpenderRole {
     PositionManager,
     /// Lending pool: takes tokens only from its caller, for that caller's supply or debt.
     LendingPool,
+    /// Vault: takes tokens only from its caller, for that caller's shares.
+    Vault,
     /// Reactor that settles orders signed for it.
     OrderReactor,
     /// Settler that locks the input of a signed cross-chain intent.
@@ -468,7 +470,7 @@ impl SpenderRole {
     /// True if every tool may grant this role an allowance. A tool that needs another role declares it.
     pub const fn for_every_tool(self) -> bool {
         match self {
-            Self::Permit2 | Self::Router | Self::PositionManager | Self::LendingPool => true,
+            Self::Permit2 | Self::Router | Self::PositionManager | Self::LendingPool | Self::Vault => true,
             Self::OrderReactor | Self::IntentSettler => false,
         }
     }
@@ -477,7 +479,7 @@ impl SpenderRole {
     pub const fn by_signature_only(self) -> bool {
         match self {
             Self::OrderReactor | Self::IntentSettler => true,
-            Self::Permit2 | Self::Router | Self::PositionManager | Self::LendingPool => false,
+            Self::Permit2 | Self::Router | Self::PositionManager | Self::LendingPool | Self::Vault => false,
         }
     }
 }

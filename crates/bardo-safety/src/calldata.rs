@@ -15,6 +15,7 @@ use super::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
 use super::registry_calls::{self, RegistryCallError};
 use super::simulate::{DeclarationFault, figure, when};
 use super::typed::TypedMessage;
+use super::vault_calls::{self, VaultRuleError};
 use bardo_abi::erc20::{Erc20, Weth9};
 use bardo_abi::erc7683::OriginSettler;
 use bardo_abi::permit2::Permit2;
@@ -38,6 +39,9 @@ struct GuaranteedFlows {
     into: BTreeMap<TokenId, U256>,
     /// Deadline of the call, in seconds since the Unix epoch; `None` without one.
     until: Option<U256>,
+    /// Token of which the called contract decides how much comes in: shares of a deposit, or what shares pay out. The
+    /// simulation before each signature bounds it, see `vault_calls`.
+    decided: Option<TokenId>,
     /// True for a collection of what the account is owed: the contract knows the amount, and takes nothing.
     is_owed: bool,
 }
@@ -67,6 +71,8 @@ enum CallError {
     Lending(#[from] LendingRuleError),
     #[error(transparent)]
     Position(#[from] PositionRuleError),
+    #[error(transparent)]
+    Vault(#[from] VaultRuleError),
     #[error(transparent)]
     Registry(#[from] RegistryCallError),
     #[error("a swap without a path")]
@@ -112,6 +118,9 @@ fn bound_by(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> Result<Gu
     let pool = lending_calls::pool(book);
     if lending_calls::concerns(leg, proposal, pool) {
         return lending(leg, proposal, pool);
+    }
+    if vault_calls::concerns(leg, proposal, book) {
+        return vault(leg, proposal);
     }
     let registries = registry_calls::registries(book);
     if registries.contains_key(&leg.to) || proposal.intent == ProposalIntent::Identity {
@@ -212,6 +221,17 @@ fn lending(leg: &PlanLeg, proposal: &Proposal, pool: Option<Address>) -> Result<
             GuaranteedFlows { into: flow, ..GuaranteedFlows::default() }
         }
     })
+}
+
+/// Decodes the effects that a vault action guarantees: exactly the amount of the deposit leaves, or exactly this number of shares.
+fn vault(leg: &PlanLeg, proposal: &Proposal) -> Result<GuaranteedFlows, CallError> {
+    let plan = vault_calls::decode(leg, proposal)?;
+    let (gives, receives) = match plan.is_exit() {
+        true => (plan.share(), TokenId::Erc20(plan.asset)),
+        false => (TokenId::Erc20(plan.asset), plan.share()),
+    };
+    let out = BTreeMap::from([(gives, plan.call.amount())]);
+    Ok(GuaranteedFlows { out, decided: Some(receives), ..GuaranteedFlows::default() })
 }
 
 /// Checks that a call only changes the account's rules in PolicyCage, and that the operator proposed it.
@@ -377,7 +397,7 @@ fn check_declared(proposal: &Proposal, binding: &GuaranteedFlows, faults: &mut V
         let sum = least.entry(inflow.token.id).or_default();
         *sum = sum.saturating_add(inflow.at_least);
     }
-    for (token, at_least) in least {
+    for (token, at_least) in least.into_iter().filter(|(token, _)| binding.decided != Some(*token)) {
         let certain = binding.into.get(&token).copied().unwrap_or_default();
         if certain < at_least {
             let declared = format!("at least {} in, guaranteed", figure(proposal, token, at_least));

@@ -14,8 +14,8 @@
 //! | `check_inputs`, `verdict` | inputs and results of checks |
 //! | `chain_snapshot` | chain state read before a decision |
 //! | `checks` | the checks, one file each |
-//! | `lending_calls`, `position_calls`, `registry_calls` | calls of the lending pool, the position manager and the registries of agents, in closed forms |
-//! | `lending_equity` | supplies and debts as a part of the equity |
+//! | `lending_calls`, `position_calls`, `registry_calls`, `vault_calls` | calls of the lending pool, the position manager, the registries of agents and vaults, in closed forms |
+//! | `lending_equity`, `vault_equity` | supplies and debts, and shares of vaults, as a part of the equity |
 //! | `revocation` | actions that only revoke, cancel or refund, by intent and calldata |
 //! | `policy_engine`, `operator_policy` | interface of policy, stop file and ledger, and its implementation |
 //! | `status` | usage of every limit |
@@ -88,6 +88,8 @@ pub mod status;
 pub mod stop;
 pub mod typed;
 pub mod value;
+pub mod vault_calls;
+mod vault_equity;
 pub mod verdict;
 pub mod waiting_plan;
 pub mod wrapping;

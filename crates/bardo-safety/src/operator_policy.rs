@@ -32,6 +32,7 @@ use super::second_approval::{GivenPolicyApproval, SecondError, SecondRequirement
 use super::signing_payload::SigningPayload;
 use super::stop::{ActiveStop, StopError, StopFile};
 use super::value::UnknownValue;
+use super::vault_calls;
 use super::verdict::Verdict;
 use bardo_accounting::entry::Action;
 use bardo_accounting::tables;
@@ -596,6 +597,10 @@ impl PolicyEngine for OperatorPolicyEngine {
         let policy = self.policy();
         let named = TokenRef { chain: ChainId(chain_id), token: TokenId::Erc20(token) };
         policy.rules().allowed_tokens.listed.as_ref().is_some_and(|listed| listed.contains(&named))
+    }
+
+    fn named_vaults(&self, chain_id: u64) -> BTreeSet<Address> {
+        vault_calls::named(chain_id, self.policy().rules())
     }
 }
 

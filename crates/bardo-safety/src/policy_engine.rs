@@ -123,6 +123,9 @@ pub trait PolicyEngine: fmt::Debug + Send + Sync {
 
     /// Returns true if the policy names this token explicitly, not only a set that contains it.
     fn names_token(&self, chain_id: u64, token: Address) -> bool;
+
+    /// Returns the vaults that the policy names on a chain.
+    fn named_vaults(&self, chain_id: u64) -> BTreeSet<Address>;
 }
 
 /// Id of an action's reservation in the ledger.

@@ -81,7 +81,11 @@ impl Proposal {
         }
         match (self.intent, self.outflows.as_slice()) {
             (
-                ProposalIntent::Transfer | ProposalIntent::Bridge | ProposalIntent::Wrap | ProposalIntent::Lending,
+                ProposalIntent::Transfer
+                | ProposalIntent::Bridge
+                | ProposalIntent::Wrap
+                | ProposalIntent::Lending
+                | ProposalIntent::Vault,
                 [sent],
             ) => Some((&sent.token, sent.amount)),
             _ => None,
@@ -147,6 +151,8 @@ pub enum ProposalIntent {
     Liquidity,
     /// Supply, withdrawal, borrowing or repayment in a lending market.
     Lending,
+    /// Deposit to a vault, or withdrawal from one.
+    Vault,
 }
 
 impl ProposalIntent {
@@ -168,6 +174,7 @@ impl ProposalIntent {
             Self::Wrap => "wrap",
             Self::Liquidity => "liquidity",
             Self::Lending => "lending",
+            Self::Vault => "vault",
         }
     }
 }

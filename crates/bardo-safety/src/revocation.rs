@@ -66,6 +66,7 @@ pub fn only_revokes(proposal: &Proposal, from: usize, around: &JudgeContext) -> 
         | ProposalIntent::PolicyCage
         | ProposalIntent::Liquidity
         | ProposalIntent::Lending
+        | ProposalIntent::Vault
         | ProposalIntent::Wrap => from > 0 && legs.iter().all(|leg| leg.purpose == LegPurpose::CleanUp),
     };
     // A repetition of signed bytes is whatever they are; any other action is what its intent says.

@@ -186,18 +186,7 @@ pub async fn run(
     nonce: u64,
     around: &JudgeContext,
 ) -> Result<Simulation, ForkError> {
-    let bound = payload.fees();
-    let fees = CallFees::Dynamic { max_fee: bound.max_fee_per_gas, max_priority_fee: bound.max_priority_fee_per_gas };
-    let calls: Vec<ForkCall> = (nonce..)
-        .zip(payload.legs().iter().skip(from))
-        .map(|(nonce, leg)| {
-            ForkCall::new(leg.from, leg.to, leg.data.clone())
-                .with_value(leg.value)
-                .with_gas_limit(leg.gas_limit)
-                .paid(nonce, fees)
-        })
-        .collect();
-    let mut calls = calls;
+    let mut calls = transactions(payload, from, nonce);
     let slots = payload.legs().iter().flat_map(|leg| &leg.slots);
     let chain_id = payload.proposal().chain_id;
     let mut signatures: Vec<SignaturePlaceholder> =
@@ -215,6 +204,20 @@ pub async fn run(
     let mut simulation = fork.simulate_with(&calls, &options).await?;
     simulation.outcomes.truncate(judged);
     Ok(simulation)
+}
+
+/// Returns the transactions from index `from` as the signer would send them from this nonce on.
+pub(crate) fn transactions(payload: &SigningPayload, from: usize, nonce: u64) -> Vec<ForkCall> {
+    let bound = payload.fees();
+    let fees = CallFees::Dynamic { max_fee: bound.max_fee_per_gas, max_priority_fee: bound.max_priority_fee_per_gas };
+    let legs = (nonce..).zip(payload.legs().iter().skip(from));
+    legs.map(|(nonce, leg)| {
+        ForkCall::new(leg.from, leg.to, leg.data.clone())
+            .with_value(leg.value)
+            .with_gas_limit(leg.gas_limit)
+            .paid(nonce, fees)
+    })
+    .collect()
 }
 
 /// Watches every declared token and spender, and every exposed or receiving address.

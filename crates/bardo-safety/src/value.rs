@@ -15,6 +15,7 @@ use super::lending_calls;
 use super::proposal::{AllowanceBound, AllowanceKind, Proposal, TradeFigures};
 use super::signing_payload::SigningPayload;
 use super::simulate::JudgeContext;
+use super::vault_calls;
 use super::wrapping::only_wraps;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
@@ -320,6 +321,9 @@ pub fn values(
     let lends = lending_calls::plan_in(proposal, around);
     let moves_value = wrapping.is_none() && !matches!(lends, Some(LendingCall::Repay { .. }));
     let wrapped = wrapping.filter(|wrapping| wrapping.given == TokenId::Native);
+    // Shares of a vault have no price. A deposit spends its token, and what the shares pay out is compared with that in the
+    // token's own units; a withdrawal spends nothing.
+    let share = vault_calls::share(proposal);
     let borrowed = match lends {
         Some(LendingCall::Borrow { asset, amount }) => Some((TokenId::Erc20(asset), amount)),
         Some(LendingCall::Supply { .. } | LendingCall::Withdraw { .. } | LendingCall::Repay { .. }) | None => None,
@@ -332,13 +336,13 @@ pub fn values(
     let outflows: Vec<ValuedAmount> = proposal
         .outflows
         .iter()
-        .filter(|_| moves_value)
+        .filter(|flow| moves_value && share != Some(flow.token.id))
         .filter_map(|flow| keep(pricing.outgoing(flow.token.id, flow.amount)))
         .collect();
     let inflows: Vec<ValuedAmount> = proposal
         .inflows
         .iter()
-        .filter(|inflow| moves_value && inflow.recipient == proposal.account)
+        .filter(|inflow| moves_value && inflow.recipient == proposal.account && share != Some(inflow.token.id))
         .filter_map(|inflow| match (pricing.incoming(inflow.token.id, inflow.at_least), incoming) {
             (Err(_), UnpricedRule::Nothing) => None,
             (valued, UnpricedRule::Doubt | UnpricedRule::Nothing) => keep(valued),
@@ -409,7 +413,8 @@ fn concerns(payload: &SigningPayload, spreads: &PriceSpreads) -> (Vec<PriceConce
     let given = proposal.outflows.iter().map(|flow| flow.token.id);
     let (mut concerns, mut several_pools) = (Vec::new(), false);
     let tokens: BTreeSet<TokenId> = given.chain(own.map(|inflow| inflow.token.id)).collect();
-    for id in tokens {
+    let share = vault_calls::share(proposal);
+    for id in tokens.into_iter().filter(|id| share != Some(*id)) {
         let Ok(spread) = spreads.get(id) else { continue };
         let contract = match id {
             TokenId::Native => spreads.wrapped,

@@ -256,6 +256,16 @@ bundle! {
     OriginSettler = "OriginSettler",
     /// Bardo's implementation of the ERC-8004 validation registry.
     ValidationRegistry = "ValidationRegistry",
+    /// Bardo's test vault that takes deposits up to a limit.
+    CappedVault = "CappedVault",
+    /// Bardo's test vault that keeps a part of every deposit, which its previews do not show.
+    HiddenFeeVault = "HiddenFeeVault",
+    /// Bardo's test vault that promises withdrawals and refuses each of them.
+    LockedVault = "LockedVault",
+    /// Bardo's test vault that says ten times what its shares pay.
+    LyingVault = "LyingVault",
+    /// Vault of the ERC-4626 standard as OpenZeppelin makes it.
+    PlainVault = "PlainVault",
 }
 
 /// Arachnid's deterministic deployment proxy: CREATE2 with the caller's salt, at the same address on every chain.

@@ -22,6 +22,7 @@ use super::math::PricedToken;
 use super::plan::{ChainSetup, PoolCurrency, SandboxToken, V4PoolSetup, Venue, tick_spacing};
 use super::target::{AssetPrices, PricedAsset};
 use super::v4_pools::{fill_v4_pools, fund_v4, make_v4_pools};
+use super::vaults::open_vault;
 use bardo_abi::uniswap_v4::PoolKey;
 use golem_chain::devnet::{Chain, ChainConfig};
 use golem_chain::evm::ChainRules;
@@ -250,6 +251,8 @@ pub fn furnish(
     register_agents(&mut builder, &deployment)?;
     let market = open_market(&mut builder, &deployment, prices)?;
     deployment.contracts.extend(market);
+    let vault = open_vault(&mut builder, &deployment)?;
+    deployment.contracts.insert("vault", vault);
 
     let everything = deployment.contracts.iter().chain(&deployment.enforcers).map(|(name, at)| (*name, *at));
     let pools = deployment.pools.iter().map(|pool| ("a pool", pool.address));

@@ -47,6 +47,7 @@ pub mod target;
 mod v4_pools;
 #[cfg(test)]
 mod v4_tests;
+mod vaults;
 
 pub use background_actors::{BackgroundActors, MarketMode};
 pub use boot::{BlockPace, Sandbox, SandboxChain, SandboxConfig, StartProgress};

@@ -277,6 +277,25 @@ pub const LENDING: &[ReserveSetup] = &[
     reserve(Wbtc, [7_300, 7_800, 500], RateCurve::Volatile, [4_000_000, 400_000]),
 ];
 
+/// A planned vault of the ERC-4626 standard.
+#[derive(Debug, Clone, Copy)]
+pub struct VaultSetup {
+    /// Token that the vault holds.
+    pub token: SandboxToken,
+    /// Name of the shares.
+    pub name: &'static str,
+    /// Symbol of the shares.
+    pub symbol: &'static str,
+    /// Initial deposit of the treasury, in whole tokens.
+    pub deposited: u64,
+    /// Earnings since then, in whole tokens: a share is worth that much more.
+    pub earned: u64,
+}
+
+/// Vault of both chains: a share is worth 1.05 USDC.
+pub const VAULT: VaultSetup =
+    VaultSetup { token: Usdc, name: "Devnet USDC Vault", symbol: "vUSDC", deposited: 2_000_000, earned: 100_000 };
+
 /// Contents of one chain of the devnet.
 #[derive(Debug, Clone, Copy)]
 pub struct ChainSetup {

@@ -31,7 +31,7 @@ use super::genesis::{DeployedToken, Deployment, GenesisPool, StartStage, V4Genes
 use super::keys::DevnetAccount;
 use super::plan::{
     CHAINS, ChainSetup, LENDING, OBSERVATIONS, PoolCurrency, PoolHook, PoolSetup, ReserveSetup, STAIRS, SandboxToken,
-    TokenSetup, V4PoolSetup, Venue, ranges_of,
+    TokenSetup, V4PoolSetup, VAULT, VaultSetup, Venue, ranges_of,
 };
 use super::target::{AssetPrices, PricedAsset};
 use golem_chain::devnet::bytes::{ByteReader, ByteWriter, BytesError};
@@ -274,6 +274,8 @@ fn plan_digest() -> B256 {
         add(&[&token.plan().key, ltv, threshold, bonus, supplied, borrowed]);
         rates.percents().iter().for_each(|percent| add(&[percent]));
     }
+    let VaultSetup { token, name, symbol, deposited, earned } = VAULT;
+    add(&[&token.plan().key, &name, &symbol, &deposited, &earned]);
     for asset in PricedAsset::ALL {
         add(&[&(asset as u8), &asset.anchor()]);
     }

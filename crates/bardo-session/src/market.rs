@@ -148,16 +148,17 @@ pub struct ChainSnapshot {
     pub activity: Vec<ActivityRow>,
 }
 
-/// Liquidity position of the wallet.
+/// Liquidity position of the wallet, or its shares of a vault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PositionRow {
-    /// Version and number of the position, such as `V3 #42`.
+    /// Version and number of the position, such as `V3 #42`; `Vault` for shares of one.
     pub name: SafeText,
-    /// Tokens of its pool, such as `WETH/USDC`.
+    /// Tokens of its pool, such as `WETH/USDC`, or the vault's token.
     pub pair: SafeText,
-    /// Fee of its pool in hundredths of a basis point.
+    /// Fee of its pool in hundredths of a basis point; zero for shares.
     pub fee_pips: u32,
-    /// Exit value at the feeds' prices, with the fees owed, in dollars; `None` without a price of each token.
+    /// Exit value at the feeds' prices, with the fees owed, in dollars; of shares what a simulated redemption pays. `None`
+    /// without a price of each token, and for shares that cannot be redeemed.
     pub value: Option<Usd>,
 }
 

@@ -408,6 +408,10 @@ impl PolicyEngine for Book {
         false
     }
 
+    fn named_vaults(&self, _: u64) -> BTreeSet<Address> {
+        BTreeSet::new()
+    }
+
     fn knows_recipient(&self, _: Address) -> bool {
         false
     }
@@ -807,6 +811,21 @@ impl TestHarness {
         transaction.value = value;
         let raw = self.wallet.sign_outside(transaction);
         assert!(provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap().status());
+    }
+
+    /// Deploys a contract from the account, outside of Bardo.
+    pub async fn deploy(&self, creation: Bytes) -> Address {
+        let nonce = self.nonce().await;
+        let transaction = TxEip1559 {
+            to: TxKind::Create,
+            gas_limit: 8_000_000,
+            input: creation,
+            ..crate::outside::call(nonce, Address::ZERO, OpenMint::mintCall { to: Address::ZERO, value: U256::ZERO })
+        };
+        let raw = self.wallet.sign_outside(transaction);
+        let sent = self.client.provider().send_raw_transaction(&raw).await.unwrap();
+        assert!(sent.get_receipt().await.unwrap().status());
+        self.account().create(nonce)
     }
 
     /// Revokes the allowance that an earlier user of the account may have left: an action that only lowers an allowance

@@ -36,6 +36,7 @@ mod swap_query;
 #[cfg(test)]
 mod tests;
 pub mod trading;
+pub mod vault;
 pub mod wallet;
 
 use crate::engine::ToolDef;
@@ -54,6 +55,7 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &data::get_risk_metrics::TOOL_DEF,
     &data::get_token_price::TOOL_DEF,
     &data::get_transaction::TOOL_DEF,
+    &data::get_vault_state::TOOL_DEF,
     &data::list_lending_reserves::TOOL_DEF,
     &data::list_pools::TOOL_DEF,
     &data::list_positions::TOOL_DEF,
@@ -104,6 +106,10 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &trading::uniswapx_cancel_order::TOOL_DEF,
     &trading::unwrap_native::TOOL_DEF,
     &trading::wrap_native::TOOL_DEF,
+    &vault::vault_deposit::TOOL_DEF,
+    &vault::vault_simulate_deposit::TOOL_DEF,
+    &vault::vault_simulate_withdraw::TOOL_DEF,
+    &vault::vault_withdraw::TOOL_DEF,
     &wallet::cancel_transaction::TOOL_DEF,
     &wallet::get_allowances::TOOL_DEF,
     &wallet::speed_up_transaction::TOOL_DEF,

@@ -3,6 +3,7 @@
 mod identity;
 mod market;
 mod positions;
+mod vaults;
 mod wallet;
 
 use std::sync::{Arc, LazyLock};
@@ -199,6 +200,9 @@ async fn every_example_works_on_the_devnet() {
         } else if entry.def.meta.name == "load_agent_state" {
             // No database is open here in which an agent could have notes.
             assert_eq!(response.error.unwrap().code(), ErrorCode::StoreUnavailable);
+        } else if entry.def.meta.name == "vault_simulate_withdraw" {
+            // The account has no shares.
+            assert_eq!(response.error.unwrap().code(), ErrorCode::ValidationFailed);
         } else if entry.def.meta.name == "estimate_gas" {
             // It prepares a write, and no account can sign one.
             assert_eq!(response.error.unwrap().code(), ErrorCode::WalletNotConfigured);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use alloy::eips::BlockId;
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, U256, U512};
 use alloy::providers::Provider as _;
 use futures::future::BoxFuture;
 
@@ -21,10 +21,11 @@ use bardo_safety::guardian::{Guardian, GuardianError, GuardianOpinion, ReviewCas
 use bardo_safety::lending_calls::{self, LendingContext};
 use bardo_safety::policy::{self, Policy, PolicyPreset, TokenRef};
 use bardo_safety::position_calls::{self, PositionManagers};
-use bardo_safety::proposal::{BridgeArrival, ProposalIntent};
+use bardo_safety::proposal::{BridgeArrival, Inflow, ProposalIntent};
 use bardo_safety::registry_calls;
 use bardo_safety::signing_payload::SigningPayload;
 use bardo_safety::simulate::{self, JudgeContext};
+use bardo_safety::vault_calls::{self, VaultPlan};
 use bardo_safety::wrapping::only_wraps;
 use golem_chain::fork::{BalanceDelta, Fork, ForkSource, NextBlock, Simulation};
 use golem_chain::network::{KnownContract, Network};
@@ -82,8 +83,9 @@ impl SafetyGuardian {
         let read = read.map_err(|_| GuardianError("reading the policy failed".to_owned()))?;
         let policy = read.map_err(|error| GuardianError(error.to_string()))?;
         let policy = policy.unwrap_or_else(|| Policy::preset(self.absent));
-        let (simulation, around) = chain.run(payload, case.shifts).await?;
+        let (simulation, around, way_back) = chain.run(payload, case.shifts).await?;
         let mut objections = effect_objections(payload, &simulation, &around);
+        objections.extend(vault_objection(payload, way_back.as_ref(), policy.max_loss()));
         objections.extend(list_objections(payload, &policy, chain.client.network()));
         let leaves =
             simulate::declares_exit(payload.proposal(), &chain.judge_context()) && !allows_more(payload, &simulation);
@@ -143,12 +145,13 @@ impl GuardianChain {
         }
     }
 
-    /// Runs the transactions that would be signed on the guardian's own fork. Returns the result with its surroundings.
+    /// Runs the transactions that would be signed on the guardian's own fork. Returns the result with its surroundings, and
+    /// what the shares of a deposit to a vault pay out then.
     async fn run(
         &self,
         payload: &SigningPayload,
         shifts: &[BalanceDelta],
-    ) -> Result<(Simulation, JudgeContext), GuardianError> {
+    ) -> Result<(Simulation, JudgeContext, Option<WayBack>), GuardianError> {
         let failed = |error: &dyn std::fmt::Display| GuardianError(error.to_string());
         let fork =
             Fork::pin(&self.source, BlockId::latest(), NextBlock::default()).await.map_err(|error| failed(&error))?;
@@ -167,7 +170,9 @@ impl GuardianChain {
         let lending = LendingContext::of(&network.book, market);
         let judge_context = JudgeContext { producer, shifts, lending, ..self.judge_context() };
         let simulation = simulate::run(&fork, payload, 0, nonce, &judge_context).await;
-        Ok((simulation.map_err(|error| failed(&error))?, judge_context))
+        let simulation = simulation.map_err(|error| failed(&error))?;
+        let way_back = vault_calls::way_back(&fork, payload, (0, nonce), &judge_context).await;
+        Ok((simulation, judge_context, way_back.map_err(|error| failed(&error))?))
     }
 
     /// Values outflows, minimum inflows and maximum gas at current prices. Returns them with a sentence about the
@@ -192,12 +197,15 @@ impl GuardianChain {
             Usd::value_of(amount, price.usd, rounding).map_err(|error| GuardianError(error.to_string()))
         };
         let sum = |one: Usd, other: Usd| one.checked_add(other).map_err(|error| GuardianError(error.to_string()));
+        // Shares of a vault have no price: what they pay out was compared with the deposit.
+        let share = vault_calls::plan(proposal).map(|plan| plan.share());
         let mut out = Usd::ZERO;
-        for flow in &proposal.outflows {
+        for flow in proposal.outflows.iter().filter(|flow| share != Some(flow.token.id)) {
             out = sum(out, value(&flow.token, flow.amount, Rounding::Up).await?)?;
         }
         let mut least_in = Usd::ZERO;
-        for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == payload.account()) {
+        let own = |inflow: &&Inflow| inflow.recipient == payload.account() && share != Some(inflow.token.id);
+        for inflow in proposal.inflows.iter().filter(own) {
             least_in = sum(least_in, value(&inflow.token, inflow.at_least, Rounding::Down).await?)?;
         }
         let gas = value(&TokenInfo::native(self.client.network()), payload.worst_gas(), Rounding::Up).await?;
@@ -221,6 +229,23 @@ impl GuardianChain {
         let usd = Usd::value_of(amount, price.usd, Rounding::Down).map_err(|error| failed(&error))?;
         let said = format!("own {} price on the other chain {}", real.symbol, format::price(price.usd));
         Ok((usd, said))
+    }
+}
+
+/// Payment for the shares of a deposit, in raw units of the token, or the reason why they cannot be redeemed.
+type WayBack = Result<U256, SafeText>;
+
+/// Returns the objection to a deposit whose shares do not pay it out again, but for the largest part that the policy lets be
+/// lost.
+fn vault_objection(payload: &SigningPayload, way_back: Option<&WayBack>, most: BasisPoints) -> Option<String> {
+    let plan = vault_calls::plan(payload.proposal())?;
+    match way_back? {
+        Err(why) => Some(format!("the shares of the deposit cannot be redeemed: {why}")),
+        Ok(back) => {
+            let kept = U512::from(plan.call.amount()) * U512::from(10_000_u32.saturating_sub(most.get()));
+            let is_less = U512::from(*back) * U512::from(10_000) < kept;
+            is_less.then(|| "the shares of the deposit pay too little of it out again".to_owned())
+        }
     }
 }
 
@@ -322,7 +347,15 @@ fn list_objections(payload: &SigningPayload, policy: &Policy, network: &Network)
     let proposal = payload.proposal();
     let flows = proposal.outflows.iter().map(|flow| &flow.token);
     let tokens = flows.chain(proposal.inflows.iter().map(|inflow| &inflow.token));
-    tokens.filter_map(|token| off_list(token, policy, network)).collect()
+    let vault = vault_calls::plan(proposal);
+    let off_list = tokens
+        .filter(|token| vault.is_none_or(|plan| plan.share() != token.id))
+        .filter_map(|token| off_list(token, policy, network));
+    let is_allowed =
+        |plan: VaultPlan| plan.is_exit() || plan.is_allowed(proposal.chain_id, policy.rules(), Some(&network.book));
+    let unlisted = vault.filter(|plan| !is_allowed(*plan));
+    let unlisted = unlisted.map(|plan| format!("the vault {} is not on the policy's list", plan.vault));
+    off_list.chain(unlisted).collect()
 }
 
 /// Returns the objection to a token of a network, if the guardian's own reading of the policy does not allow it.

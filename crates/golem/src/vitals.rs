@@ -5,7 +5,8 @@
 //!
 //! Liquidity positions count at their exit value: the amounts at the price of both tokens' feeds, whatever the pool's
 //! price is ([`golem_protocols::uniswap::positions`], `exit_value`), and what they are owed. Those that a hook does not let
-//! out, and those that cannot be read, count as nothing, and the loss that this looks like ends no life.
+//! out, and those that cannot be read, count as nothing, and the loss that this looks like ends no life. The same holds for
+//! shares of the address book's vault and of those that the policy names, which count what a simulated redemption pays out.
 //!
 //! Tokens on a bridge count while the settler that locked them still holds them and they are not delivered. Each
 //! chain's balances and settler states are read in one call, so that nothing is counted twice, whatever the order of
@@ -15,6 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, U256};
 use alloy::providers::bindings::IMulticall3;
 
@@ -28,10 +30,12 @@ use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use bardo_safety::policy::MinFactor;
 use bardo_safety::typed::TypedMessage;
+use bardo_safety::vault_calls;
 use golem_chain::multicall::{BatchResults, CallBatch};
 use golem_chain::network::KnownContract;
 use golem_chain::price::PriceOrigin;
 use golem_chain::token::TokenId;
+use golem_protocols::erc4626::holding::{HeldShares, VaultQuestions};
 use golem_protocols::intents::CrossChainIntent;
 use golem_protocols::uniswap::positions::{
     AccountPositions, Exit, PositionAnswer, PositionContracts, PositionKeys, PositionState, PricedToken,
@@ -70,7 +74,7 @@ pub struct AccountValue {
     /// True if `lending` lacks a chain that could not be read.
     pub lending_unread: bool,
     /// True if `equity` lacks liquidity positions that count as nothing because they could not be read, or because a hook
-    /// does not let them out.
+    /// does not let them out, or shares of a vault that does not let them out.
     pub lacks_positions: bool,
 }
 
@@ -325,7 +329,7 @@ struct ChainValue {
     delivered: Vec<B256>,
     /// Supplies and debts in its lending market; `None` without any.
     lending: Option<ChainLending>,
-    /// True if `value` lacks liquidity positions that count as nothing.
+    /// True if `value` lacks liquidity positions or shares of vaults that count as nothing.
     lacks_positions: bool,
 }
 
@@ -345,6 +349,8 @@ async fn held(
     let settler = network.book.contract(KnownContract::DestinationSettler);
     let arriving = bridges.iter().filter(|(_, intent)| intent.data.destinationChainId == U256::from(network.chain_id));
     let lending = lending::questions(chain, account).await?;
+    let policy = world.policy();
+    let vaults = vault_calls::known(network.chain_id, policy.as_ref().map(|policy| policy.rules()), &network.book);
     let push = |calls: &mut CallBatch| {
         let coin = calls.push(multicall, &IMulticall3::getEthBalanceCall { addr: account });
         let balance = Erc20::balanceOfCall { owner: account };
@@ -357,9 +363,11 @@ async fn held(
         let filled = |id| DestinationSettler::filledForCall { orderId: id };
         let arriving: Vec<_> =
             arriving.clone().filter_map(|(id, _)| Some((*id, calls.push(settler?, &filled(*id))))).collect();
-        (coin, listed, leaving, arriving, lending.push(account, calls))
+        let shares = VaultQuestions::push(calls, account, &vaults);
+        (coin, listed, leaving, arriving, lending.push(account, calls), shares)
     };
-    let ((coin, listed, leaving, arriving, lent), answers, positions) = with_positions(chain, account, push).await?;
+    let ((coin, listed, leaving, arriving, lent, shares), answers, positions) =
+        with_positions(chain, account, push).await?;
     let silent =
         |what: &str| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not report {what}"));
     let coin = coin.take(&answers).ok_or_else(|| silent("balances"))?;
@@ -399,13 +407,15 @@ async fn held(
     let mut lent = lent.take(&answers).ok_or_else(|| silent("supplies and debts"))?;
     lent.keep_listed(|token| network.book.tokens().iter().any(|one| one.address == token));
     holdings.extend(lent.supplies.iter().map(|(token, decimals, amount)| (*token, *decimals, *amount, None)));
+    let (paid, lacks_shares) = paid_by_vaults(chain, account, shares.take(&answers)).await?;
+    holdings.extend(paid.into_iter().map(|(token, decimals, amount)| (token, decimals, amount, None)));
     holdings.retain(|(_, _, amount, _)| !amount.is_zero());
     let counted = counted_positions(chain, &positions);
     let is_out = |state: &PositionState| match state.exit {
         Exit::Open => true,
         Exit::Untried | Exit::Locked => false,
     };
-    let lacks_positions = positions.unread > 0 || counted.iter().any(|(state, _)| !is_out(state));
+    let lacks_positions = lacks_shares || positions.unread > 0 || counted.iter().any(|(state, _)| !is_out(state));
     let of_positions = counted.iter().flat_map(|(_, tokens)| tokens.map(|(token, _)| token));
     let tokens: BTreeSet<Address> = holdings.iter().map(|(token, ..)| *token).chain(of_positions).collect();
     let tokens: Vec<Address> = tokens.into_iter().collect();
@@ -428,6 +438,28 @@ async fn held(
     let owed = lending.as_ref().map_or(Some(Usd::ZERO), |lending| lending.owed);
     let value = value.zip(owed).map(|(value, owed)| value.checked_sub(owed).unwrap_or(Usd::ZERO));
     Ok(ChainValue { value, coin, locked, delivered, lending, lacks_positions })
+}
+
+/// Payments for these shares in a simulation, by token, and whether some of them count as nothing.
+async fn paid_by_vaults(
+    chain: &ConnectedChain,
+    account: Address,
+    held: Vec<HeldShares>,
+) -> Result<(Vec<lending::Owned>, bool), ToolError> {
+    let (mut paid, mut lacks) = (Vec::new(), false);
+    if held.is_empty() {
+        return Ok((paid, lacks));
+    }
+    let fork = chain.fork(BlockId::latest()).await?;
+    for shares in held {
+        let holding = shares.redeemed(&fork, account).await?;
+        let listed = chain.network().book.token_at(holding.asset);
+        lacks |= !holding.is_whole() || listed.is_none();
+        if let (Ok(pays), Some(token)) = (holding.pays, listed) {
+            paid.push((holding.asset, token.decimals, pays));
+        }
+    }
+    Ok((paid, lacks))
 }
 
 /// Sends a batch that `push` fills together with the questions for the account's liquidity positions, until all of them

@@ -10,4 +10,5 @@ mod policy_cage;
 mod positions;
 mod remote;
 mod router;
+mod vaults;
 mod world;

@@ -39,6 +39,8 @@ named! {
         AllowedProtocols = "allowed_protocols",
         /// Contracts and functions that may be called.
         AllowedContracts = "allowed_contracts",
+        /// Vaults that may be deposited to.
+        AllowedVaults = "allowed_vaults",
         /// Recipients that may be paid.
         AllowedRecipients = "allowed_recipients",
         /// Spenders that may get an allowance.
@@ -115,6 +117,10 @@ named! {
         RequireRebalanceCheck = "require_rebalance_check",
         /// The lending market's prices must be those of the feeds and pools.
         LendingPrices = "lending_prices",
+        /// Shares that a vault must have before a deposit.
+        VaultSupply = "vault_supply",
+        /// The shares of a deposit must be redeemable.
+        VaultExit = "vault_exit",
         /// A quote above the value by feeds and other pools.
         QuoteAboveWitnesses = "quote_above_witnesses",
         /// Minimum output of a trade.

@@ -566,9 +566,13 @@ impl Widget for HoldingsPanel<'_> {
                     painter.row(place, &cut(&left, usize::from(inner.width)), &[]);
                 }
                 HoldingRow::Position(position) => {
+                    let pair = match position.fee_pips {
+                        0 => position.pair.to_string(),
+                        pips => format!("{} {}", position.pair, fee(pips)),
+                    };
                     let cells = vec![
                         (position.name.to_string(), Role::Text),
-                        (format!("{} {}", position.pair, fee(position.fee_pips)), Role::TextStrong),
+                        (pair, Role::TextStrong),
                         worth_of(position.value),
                         (part, Role::TextDim),
                     ];

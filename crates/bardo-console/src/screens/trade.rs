@@ -118,11 +118,13 @@ fn notice(words: &str) -> Vec<ScreenRequest> {
 /// Tools that the screen of transactions calls for its selected row.
 const OF_TRANSACTIONS: [&str; 2] = ["speed_up_transaction", "cancel_transaction"];
 
-/// Returns true for the tools with a form on this screen: all trading tools, and those that move the wallet's tokens.
+/// Returns true for the tools with a form on this screen: all trading tools, those that move the wallet's tokens, and those that
+/// deposit to vaults and withdraw.
 pub(super) fn has_form(tool: &ToolInfo) -> bool {
     let moves_tokens =
         tool.category == Category::Wallet && signs(tool) && !OF_TRANSACTIONS.contains(&tool.name.as_str());
-    tool.category == Category::Trading || moves_tokens
+    let of_vaults = tool.category == Category::Vault && signs(tool);
+    tool.category == Category::Trading || moves_tokens || of_vaults
 }
 
 /// Returns true if the tool can end in a signature.

@@ -36,7 +36,8 @@ use golem_protocols::aave::market::{BASE_DECIMALS, MarketContracts, MarketError,
 use golem_protocols::aave::position::price_moves;
 use golem_protocols::aave::receipts::ReceiptTokens;
 use golem_protocols::uniswap::positions::{PositionContracts, PositionKeys, PositionState, PricedToken};
-use golem_tools::engine::PaperMode;
+use golem_tools::engine::{PaperMode, ToolEnvironment};
+use golem_tools::vault::holding;
 
 /// Maximum number of blocks per reading, for the first reading and after a long pause.
 const MOST_BLOCKS: usize = 64;
@@ -104,6 +105,8 @@ pub struct ChainReader {
     positions: PositionKeys,
     /// Tokens that stand for supplies in the lending market.
     receipts: ReceiptTokens,
+    /// Environment that knows the vaults whose shares count; without one, none are read.
+    vaults: Option<Arc<ToolEnvironment>>,
 }
 
 impl ChainReader {
@@ -137,14 +140,33 @@ impl ChainReader {
         let prices =
             FeedPrices::new(provider.clone(), multicall, feed_specs(&network), None, None, Arc::new(SystemClock));
         let (pools, known) = (known, BTreeMap::new());
-        let (paper, positions, receipts) = (None, PositionKeys::default(), ReceiptTokens::default());
-        Ok(Self { chain, provider, multicall, wallet, network, pools, prices, known, paper, positions, receipts })
+        let (paper, positions, receipts, vaults) = (None, PositionKeys::default(), ReceiptTokens::default(), None);
+        Ok(Self {
+            chain,
+            provider,
+            multicall,
+            wallet,
+            network,
+            pools,
+            prices,
+            known,
+            paper,
+            positions,
+            receipts,
+            vaults,
+        })
     }
 
     /// Shows the paper balances of the wallet while paper mode is on.
     #[must_use]
     pub fn with_paper(self, paper: Option<PaperMode>) -> Self {
         Self { paper, ..self }
+    }
+
+    /// Reads the wallet's shares of the vaults that this environment knows.
+    #[must_use]
+    pub fn with_vaults(self, world: Arc<ToolEnvironment>) -> Self {
+        Self { vaults: Some(world), ..self }
     }
 
     /// Reads the new blocks up to `head`, and the chain's state after them.
@@ -186,11 +208,13 @@ impl ChainReader {
             };
             tokens.push(TokenRow { symbol: symbol(token), address: token.address, price });
         }
-        let ((pools, balances), positions, lending) = futures::try_join!(
+        let ((pools, balances), mut positions, shares, lending) = futures::try_join!(
             self.state_at(head, &prices),
             async { Ok(self.positions_at(head, &prices).await) },
+            async { Ok(self.shares_at(head, &prices).await) },
             async { Ok(self.lending_at(head, &prices).await) }
         )?;
+        positions.extend(shares);
         for block in &fresh {
             self.known.insert(block.header.number(), block.header.hash);
         }
@@ -297,6 +321,32 @@ impl ChainReader {
             return Ok(None);
         }
         contracts.state(&self.provider, self.wallet, block).await.map(Some)
+    }
+
+    /// Reads the wallet's shares of vaults at a block, each with what a simulated redemption pays. What cannot be read or
+    /// redeemed is a row without a value, so that the total is seen to lack it.
+    async fn shares_at(&self, block: u64, prices: &BTreeMap<Address, Usd>) -> Vec<PositionRow> {
+        let Some(world) = &self.vaults else { return Vec::new() };
+        let Ok(chain) = world.chain(&self.network.chain_id.to_string()) else { return Vec::new() };
+        let row = |pair: &str, value| {
+            let (name, pair) = (SafeText::clean("Vault", 24), SafeText::clean(pair, 24));
+            PositionRow { name, pair, fee_pips: 0, value }
+        };
+        let held = match holding::read(world, chain, self.wallet, BlockId::number(block)).await {
+            Ok(held) => held,
+            Err(error) => {
+                tracing::debug!(%error, "the wallet's shares of vaults cannot be read");
+                return vec![row("not readable", None)];
+            }
+        };
+        let rows = held.iter().map(|one| {
+            let Some(token) = self.network.book.token_at(one.asset) else { return row("unlisted token", None) };
+            let pays = one.pays.as_ref().ok().and_then(|pays| TokenAmount::new(*pays, token.decimals).ok());
+            let value = pays.zip(prices.get(&token.address).copied());
+            let value = value.and_then(|(pays, price)| Usd::value_of(pays, price, Rounding::Down).ok());
+            row(&token.symbol, value)
+        });
+        rows.collect()
     }
 
     /// Reads the wallet's liquidity positions at a block. What cannot be read is a row without a value, so that the total

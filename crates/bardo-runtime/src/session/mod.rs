@@ -42,6 +42,7 @@ mod stats;
 mod stop_watch;
 mod time;
 mod unwind;
+mod vaults;
 mod watching;
 
 use std::sync::Arc;

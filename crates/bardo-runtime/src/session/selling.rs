@@ -221,6 +221,8 @@ impl SessionState {
                 return 1;
             }
         };
+        // What vaults pay out may repay a debt.
+        let in_vaults = self.leave_vaults(account).await;
         let unwound = self.unwind_lending(account).await;
         let mut unsold = self.sell_holdings(account, cause, rules).await;
         // What was sold may repay what was still owed, and so set its security free.
@@ -234,12 +236,12 @@ impl SessionState {
             }
             false => unwound,
         };
-        for words in &unwound.stays {
+        for words in in_vaults.iter().chain(&unwound.stays) {
             self.stats().remark(words);
             self.send_last_words(words);
         }
         self.control.selling.store(false, Ordering::SeqCst);
-        unsold + unwound.stays.len()
+        unsold + in_vaults.len() + unwound.stays.len()
     }
 
     /// Sells what is held, by a plan that is recorded first. Returns the number of holdings and chains of which something was

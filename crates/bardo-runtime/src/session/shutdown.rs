@@ -177,7 +177,7 @@ impl SessionState {
         let treatment = at_death(on_death, self.sources.network.money);
         // A sale repays and withdraws first, and tells what stays.
         if let Some(account) = self.sources.world.account.filter(|_| treatment != HoldingsAtDeath::AreSold) {
-            for words in self.lending_left(account).await {
+            for words in self.vaults_left(account).await.into_iter().chain(self.lending_left(account).await) {
                 self.send_last_words(&words);
             }
         }

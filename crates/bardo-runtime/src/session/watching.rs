@@ -280,7 +280,7 @@ async fn chain_blocks(session: Arc<SessionState>, place: usize, sandbox: Option<
     let network: Network = chain.network().clone();
     let reader = ChainReader::new(place, network.clone(), chain.client.provider().clone(), wallet, pools);
     let mut reader = match reader {
-        Ok(reader) => reader.with_paper(session.sources.paper.clone()),
+        Ok(reader) => reader.with_paper(session.sources.paper.clone()).with_vaults(Arc::clone(&session.sources.world)),
         Err(error) => return send_news(&session.links.news, fault(&error)).await,
     };
     let mut next = NextHead::of(chain);

@@ -7,6 +7,7 @@ use crate::onchain_policy::{OnchainPolicy, PlanEffects};
 use crate::proposal::ProposalIntent;
 use crate::signing_payload::SigningPayload;
 use crate::value::UnknownValue;
+use crate::vault_calls;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::fabric::Finding;
@@ -36,14 +37,17 @@ pub fn check(
             return Verdict::because(Check::PolicyCage, ErrorCode::SafetyCageViolation, doubt, vec![violation]);
         }
     };
+    // The contract measures the listed assets, and shares of a vault are none of them: it sees a deposit as spending.
+    let share = vault_calls::share(proposal);
+    let outflows = proposal.outflows.iter().filter(|flow| share != Some(flow.token.id));
     let plan = PlanEffects {
         // The delegation manager forwards the proposed call to the contract, however it is wrapped.
         calls: proposal.legs.iter().map(|leg| (leg.to, leg.value, leg.data.as_ref())).collect(),
-        out: proposal.outflows.iter().map(|flow| (flow.token.id, flow.amount)).collect(),
+        out: outflows.map(|flow| (flow.token.id, flow.amount)).collect(),
         into: proposal
             .inflows
             .iter()
-            .filter(|inflow| inflow.recipient == proposal.account)
+            .filter(|inflow| inflow.recipient == proposal.account && share != Some(inflow.token.id))
             .map(|inflow| (inflow.token.id, inflow.at_least, inflow.expected.max(inflow.at_least)))
             .collect(),
     };

@@ -19,6 +19,7 @@ use crate::policy::{AllowedItems, ChainId, ContractRef, ItemName, Recipient, Rul
 use crate::proposal::{LegPurpose, ProposalIntent};
 use crate::signing_payload::SigningPayload;
 use crate::simulate::settler;
+use crate::vault_calls::{self, VaultPlan};
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::model::{Check, RuleName};
@@ -64,6 +65,8 @@ const FUNCTIONS: &[(KnownContract, &[&str])] = &[
             "repay(address,uint256,uint256,address)",
         ],
     ),
+    // Allowed only with the vault intent, and in the closed forms that `vault_calls` decodes.
+    (KnownContract::Vault, &["deposit(uint256,address)", "redeem(uint256,address,address)"]),
     // Allowed only with the PolicyCage intent, which `calldata` requires and no tool has.
     (
         KnownContract::PolicyCage,
@@ -124,6 +127,9 @@ fn selectors(signatures: &[&str]) -> Vec<FixedBytes<4>> {
     signatures.iter().map(|text| FixedBytes::from_slice(keccak256(text).get(..4).unwrap_or(&[0; 4]))).collect()
 }
 
+/// Protocol of vaults, as policies name it.
+const VAULTS: &str = "erc4626";
+
 /// Returns the protocol of a contract, as policies name it.
 const fn protocol(contract: KnownContract) -> &'static str {
     use KnownContract as C;
@@ -157,6 +163,7 @@ const fn protocol(contract: KnownContract) -> &'static str {
         C::DelegationManager | C::Eip7702Delegator | C::PolicyCage => "delegation",
         C::EntryPoint => "erc4337",
         C::AavePool | C::AaveAddressesProvider => "aave",
+        C::Vault => VAULTS,
         C::Multicall3 => "multicall",
         C::OriginSettler | C::DestinationSettler => "erc7683",
     }
@@ -182,15 +189,29 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     if let Some(network) = context.network {
         found.violations.extend(grants::violations(payload, network));
     }
+    let mut asks = None;
     if !inputs.only_revokes() {
-        tokens(payload, inputs, context, &mut found);
+        // One list decides about a vault, its functions, its allowance and its shares. What the account holds in another one
+        // must come out.
+        let vault = vault_calls::plan(payload.proposal());
+        let (chain_id, book) = (payload.proposal().chain_id, context.network.map(|network| &network.book));
+        if let Some(plan) = vault.filter(|plan| !plan.is_allowed(chain_id, rules, book)) {
+            if plan.is_exit() {
+                asks = Some(vault_calls::UNLISTED);
+            } else {
+                let named = vault_calls::vault_ref(chain_id, plan.vault);
+                found.add(RuleName::AllowedVaults, rules.allowed_vaults.describe(), named, "an allowed vault");
+            }
+        }
+        tokens(payload, inputs, context, vault, &mut found);
         hops(payload, context, &mut found);
-        contracts(payload, inputs, context, &mut found);
-        parties(payload, context, &mut found);
+        contracts(payload, inputs, context, vault, &mut found);
+        parties(payload, context, vault, &mut found);
     }
     let Violations { violations, tokens } = found;
     if violations.is_empty() {
-        return Verdict::passed(Check::TokenAllowlist, Finding::Listed);
+        let passed = Verdict::passed(Check::TokenAllowlist, Finding::Listed);
+        return asks.into_iter().fold(passed, Verdict::asking);
     }
     let code = if tokens { ErrorCode::SafetyTokenNotAllowed } else { ErrorCode::SafetyNotAllowed };
     Verdict::broken(Check::TokenAllowlist, code, violations)
@@ -254,7 +275,13 @@ fn listed(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyContex
     named.or_else(|| repeats.then(|| context.network.is_some_and(in_book)))
 }
 
-fn tokens(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyContext<'_>, found: &mut Violations) {
+fn tokens(
+    payload: &SigningPayload,
+    inputs: &CheckInputs,
+    context: &PolicyContext<'_>,
+    vault: Option<VaultPlan>,
+    found: &mut Violations,
+) {
     let (proposal, rules) = (payload.proposal(), context.policy.rules());
     let flows = proposal.outflows.iter().map(|one| one.token.id);
     let inflows = proposal.inflows.iter().map(|one| one.token.id);
@@ -266,7 +293,9 @@ fn tokens(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyContex
     all.extend(inputs.tokens.keys());
     all.sort_unstable();
     all.dedup();
-    for id in all {
+    // Whose shares may move, the list of vaults says.
+    let share = vault.map(|plan| plan.share());
+    for id in all.into_iter().filter(|id| share != Some(*id)) {
         let known = id == TokenId::Native || listed(payload, inputs, context, id) == Some(true);
         let token = TokenRef { chain: ChainId(proposal.chain_id), token: id };
         if !rules.allowed_tokens.allows(&token, known) {
@@ -296,7 +325,13 @@ fn hops(payload: &SigningPayload, context: &PolicyContext<'_>, found: &mut Viola
     }
 }
 
-fn contracts(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyContext<'_>, found: &mut Violations) {
+fn contracts(
+    payload: &SigningPayload,
+    inputs: &CheckInputs,
+    context: &PolicyContext<'_>,
+    vault: Option<VaultPlan>,
+    found: &mut Violations,
+) {
     let rules = context.policy.rules();
     let proposal = payload.proposal();
     let role = |address: Address| {
@@ -331,7 +366,9 @@ fn contracts(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
             rules.allowed_tokens.allows(&id, listed)
         });
         if leg.purpose == LegPurpose::Main {
-            let name = role(leg.to).map(protocol).or(is_token.then_some("erc20")).unwrap_or("unknown");
+            let is_vault = vault.is_some_and(|plan| plan.vault == leg.to);
+            let unlisted = || if is_vault { Some(VAULTS) } else { is_token.then_some("erc20") };
+            let name = role(leg.to).map(protocol).or_else(unlisted).unwrap_or("unknown");
             if !rules.allowed_protocols.allows_by(false, |listed| listed.iter().any(|word| word.0 == name)) {
                 found.add(RuleName::AllowedProtocols, rules.allowed_protocols.describe(), name, "an allowed protocol");
             }
@@ -353,8 +390,10 @@ fn contracts(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
         let selector = leg.data.get(..4).map(FixedBytes::<4>::from_slice);
         let called = ContractRef { chain: ChainId(proposal.chain_id), address: leg.to, selector };
         let has = |all: &[FixedBytes<4>]| selector.is_some_and(|selector| all.contains(&selector));
+        // The form of a vault's call was decoded, and `check` says whether the vault is known.
         let known = role(leg.to).and_then(|role| SELECTORS.get(&role)).is_some_and(|all| has(all))
-            || is_token && has(&TOKEN_SELECTORS);
+            || is_token && has(&TOKEN_SELECTORS)
+            || leg.purpose == LegPurpose::Main && vault.is_some_and(|plan| plan.vault == leg.to);
         let whole = ContractRef { selector: None, ..called };
         let listed =
             |listed: &std::collections::BTreeSet<ContractRef>| listed.contains(&called) || listed.contains(&whole);
@@ -369,7 +408,7 @@ fn contracts(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     }
 }
 
-fn parties(payload: &SigningPayload, context: &PolicyContext<'_>, found: &mut Violations) {
+fn parties(payload: &SigningPayload, context: &PolicyContext<'_>, vault: Option<VaultPlan>, found: &mut Violations) {
     let rules = context.policy.rules();
     let proposal = payload.proposal();
     let mut recipients: Vec<Address> = proposal.recipients.clone();
@@ -387,7 +426,8 @@ fn parties(payload: &SigningPayload, context: &PolicyContext<'_>, found: &mut Vi
         }
     }
     for spender in grants::spenders(payload) {
-        let known = context.network.is_some_and(|network| grants::known_spender(payload, &network.book, spender));
+        let known = context.network.is_some_and(|network| grants::known_spender(payload, &network.book, spender))
+            || vault.is_some_and(|plan| plan.vault == spender);
         let spender = Spender(spender);
         if !rules.allowed_spenders.allows(&spender, known) {
             found.add(RuleName::AllowedSpenders, rules.allowed_spenders.describe(), spender, "an allowed spender");

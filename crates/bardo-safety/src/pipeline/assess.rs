@@ -25,6 +25,8 @@ use crate::registry_calls;
 use crate::signing_payload::SigningPayload;
 use crate::simulate::{self, DeclarationFault, JudgeContext, SimulatedEffects};
 use crate::value::{ActionValues, PriceSpreads, UnknownValue, UnpricedRule, values};
+use crate::vault_calls;
+use crate::vault_equity;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::fabric::{EventKind, Finding};
@@ -116,8 +118,11 @@ impl Pipeline {
         // What is left of a plan after its main transaction only revokes, whatever the pool does then.
         if payload.legs().iter().skip(from).any(|leg| leg.purpose == LegPurpose::Main) {
             faults.extend(position_faults(proposal, &view, (around.position_managers, next), &limits));
+            let ground = view.vault.as_ref().ok().and_then(Option::as_ref);
+            faults.extend(vault_calls::faults(proposal, ground, view.way_back.as_ref(), limits.max_loss));
         }
-        let withdraws = matches!(proposal.intent, ProposalIntent::Liquidity | ProposalIntent::Lending);
+        let withdraws =
+            matches!(proposal.intent, ProposalIntent::Liquidity | ProposalIntent::Lending | ProposalIntent::Vault);
         let simulated = match ran {
             Ok(simulation) => {
                 let (mut simulated, found) =
@@ -150,6 +155,8 @@ impl Pipeline {
         let held = balances.as_ref().map_err(UnknownValue::clone);
         let held = held.and_then(|held| portfolio(held, positions?, &view.spreads));
         let held = held.and_then(|held| lending_equity::with(held, &view.market, &view.spreads));
+        let book = &reader.network().book;
+        let held = held.and_then(|held| vault_equity::with(held, &view.shares, &view.spreads, book));
         let (simulation, failed) = match simulated {
             Ok(simulated) => (Some(simulated), None),
             Err(error) => (None, Some(error)),
@@ -175,7 +182,11 @@ impl Pipeline {
         // First, so that it names the error: limits and prices rest on the time.
         verdicts.splice(0..0, clocks::check(payload, &inputs, reader.network()));
         if !verdicts.iter().any(Verdict::blocks) {
-            verdicts.push(simulation_verdict(inputs.simulation.as_ref(), &faults, failed.as_ref()));
+            let passed = simulation_verdict(inputs.simulation.as_ref(), &faults, failed.as_ref());
+            let jumped = view.vault.as_ref().is_ok_and(|vault| vault.is_some_and(|ground| ground.jumped));
+            let deposits = vault_calls::plan(payload.proposal()).is_some_and(|plan| !plan.is_exit());
+            let asks = jumped && deposits && !passed.blocks();
+            verdicts.push(if asks { passed.asking(vault_calls::PRICE_JUMPED) } else { passed });
         }
         Ok(Assessment { inputs, verdicts, faults, view })
     }

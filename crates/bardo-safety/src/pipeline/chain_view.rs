@@ -18,11 +18,16 @@ use crate::position_calls::{self, PositionManagers};
 use crate::signing_payload::SigningPayload;
 use crate::simulate::{self, DeclarationFault, JudgeContext};
 use crate::value::{PriceSpreads, UnknownValue, ValuedAmount};
+use crate::vault_calls::{self, VaultGround};
+use crate::vault_equity;
+use bardo_base::text::SafeText;
 use golem_chain::evm::BlockContext;
 use golem_chain::fork::{Fork, ForkError, PinnedBlock, Simulation};
+use golem_chain::network::KnownContract;
 use golem_chain::provider::ProviderError;
 use golem_chain::token::{TokenId, TokenInfo};
 use golem_protocols::aave::market::MarketState;
+use golem_protocols::erc4626::holding::VaultHolding;
 use golem_protocols::uniswap::positions::{
     AccountPositions, PoolState, PositionChange, PositionContracts, PositionState, PricedToken, token_of,
 };
@@ -57,6 +62,13 @@ pub(super) struct ChainView {
     pub deposit_pool: Option<Address>,
     /// The account's supplies and debts in the lending market; `None` without any, unless the payload changes them.
     pub market: Result<Option<MarketState>, UnknownValue>,
+    /// Vault that the payload deposits to or withdraws from; `None` for any other action.
+    pub vault: Result<Option<VaultGround>, UnknownValue>,
+    /// Shares of known vaults that the account holds, with what they pay out.
+    pub shares: Result<Vec<VaultHolding>, UnknownValue>,
+    /// Payment for the shares of a deposit in the same simulation; `None` for any other action, before the simulation, and
+    /// if that failed.
+    pub way_back: Option<Result<U256, SafeText>>,
     pub spreads: PriceSpreads,
     pub data_fee: Result<U256, UnknownValue>,
     pub balances: Result<BTreeMap<TokenId, (TokenInfo, U256)>, UnknownValue>,
@@ -88,6 +100,8 @@ impl ChainView {
             && self.balances.is_ok()
             && self.positions.is_ok()
             && self.market.is_ok()
+            && self.vault.is_ok()
+            && self.shares.is_ok()
             && self.cage.is_ok();
         whole
             && self.payload == *payload
@@ -122,6 +136,10 @@ impl ChainView {
             return Ok(simulation.clone());
         }
         let simulation = simulate::run(fork, payload, self.from, self.nonce, around).await?;
+        self.way_back = match simulation.succeeded() {
+            true => vault_calls::way_back(fork, payload, (self.from, self.nonce), around).await?,
+            false => None,
+        };
         self.ran = Some((around.clone(), simulation.clone()));
         Ok(simulation)
     }
@@ -152,14 +170,15 @@ impl Pipeline {
         let nonce = async {
             provider.get_transaction_count(payload.signer()).block_id(block).await.map_err(ProviderError::from)
         };
-        let (tokens, nonce, arrival, settling, hollow, position, market) = futures::join!(
+        let (tokens, nonce, arrival, settling, hollow, position, market, vault) = futures::join!(
             reader.tokens(payload, block),
             nonce,
             self.arrival(payload),
             self.settling_code(reader, payload, block),
             hollow_spenders(reader, payload, block),
             position(reader, payload, block),
-            lending_equity::market(reader, payload, block)
+            lending_equity::market(reader, payload, block),
+            vault_calls::ground(reader, payload, (fork.pinned().number, block))
         );
         let (settling, hollow, (position, pool)) = (settling?, hollow?, position?);
         let place = pool.map(|pool| pool.pool).or(position.map(|position| position.key.pool));
@@ -174,12 +193,15 @@ impl Pipeline {
         let nothing = BTreeMap::new();
         let described = tokens.as_ref().unwrap_or(&nothing);
         let next = fork.next_block();
-        let (spreads, data_fee, balances, positions, cage) = futures::join!(
+        let mut vaults = self.inner.rules.named_vaults(payload.proposal().chain_id);
+        vaults.extend(reader.network().book.contract(KnownContract::Vault));
+        let (spreads, data_fee, balances, positions, cage, shares) = futures::join!(
             spreads(reader, payload, fork, &tokens),
             reader.data_fee(payload, from, block),
             reader.balances(payload.account(), described, block),
             reader.positions(payload.account(), block),
-            onchain_policy::read(reader, payload.account(), block, next.timestamp)
+            onchain_policy::read(reader, payload.account(), block, next.timestamp),
+            vault_equity::held(reader, fork, payload.account(), &vaults)
         );
         let impossible = impossible.or(balances.as_ref().err().and_then(is_impossible));
         let balances = balances.map_err(UnknownValue::from);
@@ -200,6 +222,9 @@ impl Pipeline {
             pool,
             deposit_pool,
             market,
+            vault,
+            shares,
+            way_back: None,
             spreads,
             data_fee,
             balances,

@@ -23,6 +23,7 @@ use crate::registry_calls;
 use crate::signing_payload::SigningPayload;
 use crate::simulate::TokenMove;
 use crate::value::{UnknownValue, ValuedAmount};
+use crate::vault_calls;
 use bardo_abi::erc20::Erc20;
 use bardo_base::fabric::{EventKind, ToolVerified, TxState};
 use bardo_base::failpoint::{self, Failpoint};
@@ -285,6 +286,7 @@ impl Pipeline {
         let missing = registry_calls::unproven(payload.proposal(), &registries, &logs)
             .or_else(|| position_calls::unproven(payload.proposal(), managers, &logs))
             .or_else(|| lending_calls::unproven(payload.proposal(), pool, &logs))
+            .or_else(|| vault_calls::unproven(payload.proposal(), &logs))
             .filter(|_| all_done);
         mismatches.extend(missing.map(|event| SafeText::clean(&format!("the receipt has no event {event}"), 300)));
         Ok(OnchainOutcome { moves, gas_cost, mismatches })

@@ -149,12 +149,12 @@ table! {
             /// Chains that may be read and acted on, by name or id; the devnet's are devnet-ethereum and devnet-base.
             allowed_chains: AllowedItems<ChainId> = ALLOWLIST;
             /// Protocols that may be used: uniswap, uniswapx, permit2, erc20, erc7683, erc8004, delegation,
-            /// aave.
+            /// aave, erc4626.
             allowed_protocols: AllowedItems<ItemName> = ALLOWLIST;
             /// Tokens that may move, as CHAIN:0x… or CHAIN:native; "bundled" means the network's own list.
             allowed_tokens: AllowedItems<TokenRef> = ALLOWLIST;
             /// Kinds of action: swap, approve, revoke, transfer, place_order, cancel_order, bridge, refund, identity,
-            /// policy_cage, wrap, liquidity, lending.
+            /// policy_cage, wrap, liquidity, lending, vault.
             allowed_intent_types: AllowedItems<ItemName> = ALLOWLIST;
             /// Wallets that may act.
             allowed_execution_wallets: AllowedItems<Wallet> = ALLOWLIST;
@@ -165,6 +165,10 @@ table! {
             /// Contracts that may be called, as CHAIN:0x… or CHAIN:0x…:0xSELECTOR; "book" means the address book's
             /// contracts, by the functions that Bardo knows, and the tokens allowed above.
             allowed_contracts: AllowedItems<ContractRef> = ALLOWLIST;
+            /// Vaults that may be deposited to, as CHAIN:0x…; "book" means the address book's vault. A named vault may be
+            /// called, gets the allowance of its deposits, and its shares may move and count in the equity. Withdrawals from
+            /// other vaults need approval.
+            allowed_vaults: AllowedItems<ContractRef> = ALLOWLIST;
             /// Addresses that may get an allowance; "book" means the address book's contracts.
             allowed_spenders: AllowedItems<Spender> = ALLOWLIST;
 

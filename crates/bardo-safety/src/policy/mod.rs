@@ -116,6 +116,7 @@ impl Policy {
             let is_new = match field.name.as_str() {
                 "max_borrow_usd" => field.value == "\"none\"",
                 "min_health_factor" => field.value == MinFactor::DEFAULT.shown(),
+                "allowed_vaults" => field.value == "\"book\"",
                 name => name.starts_with("second_approval.") && field.value == "\"none\"",
             };
             if is_new {

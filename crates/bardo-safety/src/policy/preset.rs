@@ -106,6 +106,7 @@ fn defi_trading() -> Rules {
         safe_addresses: AllowedItems::ALL,
         allowed_recipients: AllowedItems::KNOWN,
         allowed_contracts: AllowedItems::KNOWN,
+        allowed_vaults: AllowedItems::KNOWN,
         allowed_spenders: AllowedItems::KNOWN,
         require_human_approval_above_usd: most(10_000),
         delay_above_usd: NO_LIMIT,

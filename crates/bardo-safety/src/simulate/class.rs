@@ -6,6 +6,7 @@ use super::{JudgeContext, TokenMove};
 use crate::lending_calls;
 use crate::position_calls;
 use crate::proposal::{Proposal, ProposalIntent};
+use crate::vault_calls;
 use crate::wrapping::only_wraps;
 use bardo_base::model::ActionClass;
 use golem_chain::token::TokenId;
@@ -72,6 +73,7 @@ pub(super) fn classify(
 /// | a withdrawal from a liquidity position by its calldata: all of it; a part, or its fees | close; decrease |
 /// | a deposit into an own liquidity position by its calldata; a new liquidity position | increase; new position |
 /// | a supply or borrowing; a withdrawal or repayment of a part; of the whole, by its calldata | new position; decrease; close |
+/// | a deposit to a vault; a withdrawal from one, by its calldata | new position; close |
 /// | an allowance, a transfer, a change of identity or of PolicyCage rules | new position |
 /// | a risky token for stablecoins or ETH, or ETH for stablecoins, received by the account | close |
 /// | anything for a risky token, or stablecoins for ETH | increase |
@@ -94,6 +96,10 @@ pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &JudgeC
         ProposalIntent::Liquidity => position_calls::plan(proposal, around.position_managers)
             .map_or(ActionClass::NewPosition, |plan| position_calls::class(&plan)),
         ProposalIntent::Lending => lending_calls::class(proposal, around).unwrap_or(ActionClass::NewPosition),
+        ProposalIntent::Vault if vault_calls::plan(proposal).is_some_and(|plan| plan.is_exit()) => {
+            ActionClass::ClosePosition
+        }
+        ProposalIntent::Vault => ActionClass::NewPosition,
         ProposalIntent::Bridge if proposal.order.as_ref().is_some_and(|order| order.arrival.is_some()) => {
             ActionClass::Rebalance
         }

@@ -18,6 +18,7 @@ use crate::registry_calls;
 use crate::revocation;
 use crate::signing_payload::{PayloadLeg, SigningPayload};
 use crate::typed::TypedMessage;
+use crate::vault_calls;
 use crate::wrapping::only_wraps;
 use bardo_abi::permit2::Permit2;
 use bardo_base::model::{ActionClass, RuleName};
@@ -647,6 +648,14 @@ impl Judge<'_> {
                 let class = lending_calls::class(self.payload.proposal(), self.around).filter(|_| shown);
                 class.unwrap_or(ActionClass::NewPosition)
             }
+            // What the calldata says; how much of the shares goes, the simulation shows.
+            ProposalIntent::Vault if self.includes_main() => match vault_calls::plan(self.payload.proposal()) {
+                Some(plan) if plan.is_exit() && self.ran() && !more_allowed => {
+                    let all = lost.iter().any(|moved| moved.token == plan.share() && moved.after.is_zero());
+                    if all { ActionClass::ClosePosition } else { ActionClass::DecreasePosition }
+                }
+                Some(_) | None => ActionClass::NewPosition,
+            },
             ProposalIntent::Swap
             | ProposalIntent::Approve
             | ProposalIntent::Revoke
@@ -661,6 +670,7 @@ impl Judge<'_> {
             | ProposalIntent::CancelTransaction
             | ProposalIntent::Liquidity
             | ProposalIntent::Lending
+            | ProposalIntent::Vault
             | ProposalIntent::Wrap => classify(&lost, &gained, more_allowed, self.around),
         };
         let revokes = revocation::only_revokes(self.payload.proposal(), self.from, self.around);

@@ -11,6 +11,7 @@ use crate::engine::{BooksSums, CallContext, ReadTool, ToolDef, ToolReply};
 use crate::lending::holding::{HeldLending, held_lending};
 use crate::lending::percent;
 use crate::positions::{HeldPosition, held_positions};
+use crate::vault::holding::{HeldVault, held_vaults};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::format::{dollars, signed_dollars};
 use bardo_base::model::{
@@ -25,7 +26,8 @@ use golem_chain::network::KnownContract;
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetPortfolio>();
 
 /// Kinds of positions that the tool does not read.
-const NOT_READ: [&str; 2] = ["V4 liquidity positions", "vault shares"];
+const NOT_READ: [&str; 2] =
+    ["V4 liquidity positions", "shares of vaults that the address book and allowed_vaults do not name"];
 
 /// Parameters of `get_portfolio`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -47,10 +49,10 @@ pub struct Params {
 pub struct Output {
     /// Address of the account.
     account: String,
-    /// Value of all tokens, V3 liquidity positions and supplies in lending markets, less the debts there, in dollars; zero
-    /// where the debts are worth more. What has no price is not counted.
+    /// Value of all tokens, V3 liquidity positions, shares of known vaults and supplies in lending markets, less the debts there,
+    /// in dollars; zero where the debts are worth more. What has no price is not counted.
     total_usd: String,
-    /// True if every non-zero balance, position, supply and debt has a price and is counted.
+    /// True if every non-zero balance, position, share, supply and debt has a price and is counted.
     all_priced: bool,
     /// Tokens per chain. What an open order may take is still among them.
     chains: Vec<ChainBalances>,
@@ -66,6 +68,10 @@ pub struct Output {
     supplied_usd: String,
     /// Value of all debts in dollars, without those that have none.
     debt_usd: String,
+    /// Shares of the address book's vault and of those that the policy names, with what redeeming them paid in a simulation.
+    vaults: Vec<HeldVault>,
+    /// Value of what they paid in dollars, without those that have none.
+    vaults_usd: String,
     /// Configured chains that could not be reached; their balances are not counted.
     not_reached: Vec<String>,
     /// Signed orders of the account that can still be filled; absent if no ledger of orders is open.
@@ -131,11 +137,11 @@ pub struct GetPortfolio;
 impl ReadTool for GetPortfolio {
     const META: ToolMeta = ToolMeta {
         name: "get_portfolio",
-        description: "Shows what the wallet or another account holds in tokens, Uniswap V3 liquidity positions and Aave V3, \
-                      in dollars, its open orders, and the wallet's profit and loss since a time: first in, first out, \
+        description: "Shows what the wallet or another account holds in tokens, Uniswap V3 liquidity positions, vaults and Aave \
+                      V3, in dollars, its open orders, and the wallet's profit and loss since a time: first in, first out, \
                       with fees and gas apart. A position counts with its amounts at the price of both tokens' feeds, \
-                      and the fees owed; supplies count, and debts are subtracted. Other positions and vault shares are \
-                      not read.",
+                      and the fees owed; shares of known vaults count what a simulated redemption pays; supplies count, \
+                      and debts are subtracted. Other positions and vaults are not read.",
         category: Category::Data,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
@@ -146,6 +152,7 @@ impl ReadTool for GetPortfolio {
             "Reading prices",
             "Reading positions",
             "Reading lending market",
+            "Reading vaults",
             "Reading the books",
         ],
         sprite_trigger: SpriteTrigger::Thinking,
@@ -199,11 +206,20 @@ impl ReadTool for GetPortfolio {
             lending.iter().map(of).try_fold(Usd::ZERO, Usd::checked_add).map_err(too_much)
         };
         let (supplied, owed) = (sum(|one| one.supplied)?, sum(|one| one.owed)?);
-        let gross = total.checked_add(supplied).map_err(too_much)?;
+        context.step("Reading vaults");
+        let asked = chains.iter().map(async |balances| {
+            let chain = world.chain(&balances.chain_id.to_string())?;
+            held_vaults(context, chain, account, balances.block_number).await
+        });
+        let vaults: Vec<HeldVault> = futures::future::try_join_all(asked).await?.into_iter().flatten().collect();
+        let mut in_vaults = vaults.iter().filter_map(|one| one.value);
+        let in_vaults = in_vaults.try_fold(Usd::ZERO, Usd::checked_add).map_err(too_much)?;
+        let gross = total.checked_add(supplied).and_then(|sum| sum.checked_add(in_vaults)).map_err(too_much)?;
         let total = gross.checked_sub(owed).unwrap_or(Usd::ZERO);
         let all_priced = all_priced
             && positions_unread == 0
             && positions.iter().all(|one| one.value().is_some())
+            && vaults.iter().all(|one| one.value.is_some() && one.is_whole)
             && lending.iter().all(|one| one.all_priced);
         context.step("Reading the books");
         let open_orders = open_orders(context, account, &chains).await?;
@@ -219,13 +235,20 @@ impl ReadTool for GetPortfolio {
         if !in_positions.is_zero() {
             explanation.push_str(&format!(", of which {} in liquidity positions", dollars(in_positions)));
         }
+        if !in_vaults.is_zero() {
+            explanation.push_str(&format!(", of which {} in vaults", dollars(in_vaults)));
+        }
         if !lending.is_empty() {
             explanation.push_str(&format!(", with {} supplied to Aave", dollars(supplied)));
         }
         if !owed.is_zero() {
             explanation.push_str(&format!(", after debts of {}", dollars(owed)));
         }
-        explanation.push_str(if all_priced { "." } else { ", plus tokens, positions or debts without a price." });
+        explanation.push_str(if all_priced {
+            "."
+        } else {
+            ", plus tokens, positions, shares or debts without a price."
+        });
         if owed > gross {
             explanation.push_str(" The debts are worth more than everything that is held.");
         }
@@ -252,6 +275,8 @@ impl ReadTool for GetPortfolio {
             lending,
             supplied_usd: supplied.to_string(),
             debt_usd: owed.to_string(),
+            vaults,
+            vaults_usd: in_vaults.to_string(),
             not_reached,
             open_orders,
             pnl: sums.map(|sums| pnl(sums, params.since)),

@@ -12,6 +12,7 @@ pub mod get_price_history;
 pub mod get_risk_metrics;
 pub mod get_token_price;
 pub mod get_transaction;
+pub mod get_vault_state;
 pub mod list_lending_reserves;
 pub mod list_pools;
 pub mod list_positions;

@@ -131,6 +131,7 @@ pub const QUERIES: &[QueryKind] = &[
     query("lending-reserves", "list_lending_reserves"),
     query("vaults", "vault_list"),
     query("agent-state", "load_agent_state"),
+    query("vault", "get_vault_state"),
 ];
 
 /// Rewrites a tool's guideline in an agent's terms. An agent has only eight tools, so a concrete tool is replaced by

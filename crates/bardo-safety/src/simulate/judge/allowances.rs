@@ -177,6 +177,7 @@ impl Judge<'_> {
             | ProposalIntent::CancelTransaction
             | ProposalIntent::Liquidity
             | ProposalIntent::Lending
+            | ProposalIntent::Vault
             | ProposalIntent::Wrap => return,
         };
         let calls = proposal.legs.iter().skip(self.from).filter(|leg| Some(leg.to) != self.around.permit2);

@@ -1,0 +1,77 @@
+//! Shares of vaults before holdings are sold: what the vaults let go is withdrawn, and what stays is reported.
+
+use alloy::eips::BlockId;
+use alloy::primitives::Address;
+use serde_json::json;
+
+use super::state::SessionState;
+use golem_protocols::erc4626::holding::VaultHolding;
+use golem_tools::engine::{ConnectedChain, WriteTool};
+use golem_tools::vault::holding;
+use golem_tools::vault::vault_withdraw::VaultWithdraw;
+
+impl SessionState {
+    /// Withdraws all shares of known vaults that these let go. Returns sentences about what stays, and why.
+    pub(super) async fn leave_vaults(&self, account: Address) -> Vec<String> {
+        let mut stays = Vec::new();
+        for chain in self.sources.world.chains() {
+            let held = match self.shares(chain, account).await {
+                Ok(held) => held,
+                Err(words) => {
+                    stays.push(words);
+                    continue;
+                }
+            };
+            let mut failures = Vec::new();
+            for one in held.iter().filter(|one| one.pays.is_ok()) {
+                let params = json!({
+                    "vault_address": one.vault.to_string(),
+                    "shares": "max",
+                    "chain": chain.network().chain_id.to_string(),
+                });
+                let withdrawn = self.by_hand(VaultWithdraw::META.name, params).await;
+                failures.extend(withdrawn.error.map(|error| format!("Vault {}: {}.", one.vault, error.message())));
+            }
+            if held.is_empty() {
+                continue;
+            }
+            match self.shares(chain, account).await {
+                Ok(left) => stays.extend(left.iter().map(|one| words(chain, one))),
+                Err(words) => stays.push(words),
+            }
+            stays.extend(failures);
+        }
+        stays
+    }
+
+    /// Sentences about the account's shares of known vaults, for its owner; empty without any.
+    pub(super) async fn vaults_left(&self, account: Address) -> Vec<String> {
+        let mut all = Vec::new();
+        for chain in self.sources.world.chains() {
+            match self.shares(chain, account).await {
+                Ok(left) => all.extend(left.iter().map(|one| words(chain, one))),
+                Err(words) => all.push(words),
+            }
+        }
+        all
+    }
+
+    /// Shares of known vaults on a chain.
+    ///
+    /// # Errors
+    /// A sentence for the owner if they cannot be read.
+    async fn shares(&self, chain: &ConnectedChain, account: Address) -> Result<Vec<VaultHolding>, String> {
+        let read = holding::read(&self.sources.world, chain, account, BlockId::latest()).await;
+        let place = &chain.network().name;
+        read.map_err(|error| format!("Shares of vaults on {place} could not be read and stay: {}.", error.message()))
+    }
+}
+
+/// Sentence about shares that stay.
+fn words(chain: &ConnectedChain, one: &VaultHolding) -> String {
+    let (place, vault) = (&chain.network().name, one.vault);
+    match &one.pays {
+        Ok(_) => format!("On {place}, shares of the vault {vault} stay."),
+        Err(why) => format!("On {place}, shares of the vault {vault} stay, which cannot be redeemed: {why}."),
+    }
+}

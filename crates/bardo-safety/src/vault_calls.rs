@@ -1,0 +1,346 @@
+//! Calls of a proposal to a vault of the ERC-4626 standard: their rules, what the simulation must show of them, and the events
+//! that prove them.
+//!
+//! Rules follow from the calldata alone: an exact amount goes in, or an exact number of shares, and both ways nobody but the
+//! account receives. The standard has no minimum in its calls, so the shares of a deposit and the tokens of a redemption are
+//! bounded by the simulation before each signature. Three rules make that enough: the vault is one of the address book or of the
+//! policy, it has enough shares that nobody can take a deposit by rounding between simulation and inclusion, and the shares of a
+//! deposit must pay it out again in the same simulation.
+
+use std::collections::BTreeSet;
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, Log, U256, U512};
+use alloy::sol_types::{SolCall as _, SolEvent as _};
+
+use crate::chain_snapshot::SnapshotReader;
+use crate::policy::{ChainId, ContractRef, Rules};
+use crate::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
+use crate::signing_payload::SigningPayload;
+use crate::simulate::{DeclarationFault, JudgeContext, figure, transactions};
+use crate::value::UnknownValue;
+use bardo_abi::erc20::Erc20;
+use bardo_abi::erc4626::Erc4626;
+use bardo_base::model::RuleName;
+use bardo_base::text::SafeText;
+use bardo_base::units::BasisPoints;
+use golem_chain::fork::{Fork, ForkError, SimulationOptions};
+use golem_chain::multicall::CallBatch;
+use golem_chain::network::{AddressBook, KnownContract};
+use golem_chain::token::TokenId;
+use golem_protocols::erc4626::call::{VaultCall, VaultCallError};
+use golem_protocols::erc4626::holding::redeemed_after;
+
+/// Least supply of shares, in raw units, of a vault that is deposited to. Rounding takes at most one unit from a deposit; to
+/// make that unit worth as much as the deposit, somebody would have to donate this many times as much.
+pub const LEAST_SUPPLY: u64 = 1_000_000;
+
+/// Distance of the past block whose share price is compared, in blocks: most endpoints have the state of the last 128.
+const PAST_BLOCKS: u64 = 100;
+
+/// Rise of the share price within [`PAST_BLOCKS`] from which on the operator decides, in basis points. Earnings of 100 blocks
+/// are a fraction of one.
+const SUDDEN_RISE: u32 = 100;
+
+/// Reason for an approval: somebody moved the price of the shares.
+pub const PRICE_JUMPED: &str = "the vault's share price rose by more than 1 % within the last 100 blocks";
+
+/// Reason for an approval: shares of a vault that the policy does not name.
+pub const UNLISTED: &str = "it withdraws from a vault that is not in allowed_vaults";
+
+/// Reason why a call to a vault is not allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum VaultRuleError {
+    /// The vault of the address book is called by another kind of action.
+    #[error("a vault can only be called by a vault tool")]
+    Beside,
+    /// The plan does more than one call of the vault with its allowance.
+    #[error(
+        "a vault action sends no value, signs no message, and makes one call of the vault beside the allowance for it"
+    )]
+    DoesMore,
+    /// The flows differ from the calldata.
+    #[error(
+        "a deposit declares its token as the one outflow and shares as the one inflow, a withdrawal the reverse, with a \
+         minimum above zero, all of it for the account"
+    )]
+    Flows,
+    /// An allowance other than for the vault would be left.
+    #[error("a vault action leaves no allowance")]
+    Allowance,
+    /// The calldata is none of the closed forms.
+    #[error(transparent)]
+    Call(#[from] VaultCallError),
+}
+
+/// Vault action that a proposal consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VaultPlan {
+    /// Address of the vault, and of its shares.
+    pub vault: Address,
+    /// Token that is deposited, or comes back.
+    pub asset: Address,
+    /// The call of the vault.
+    pub call: VaultCall,
+    /// Least shares of a deposit, or least tokens of a redemption, as declared; raw units.
+    pub at_least: U256,
+}
+
+impl VaultPlan {
+    /// Returns true for a withdrawal.
+    pub fn is_exit(&self) -> bool {
+        matches!(self.call, VaultCall::Redeem { .. })
+    }
+
+    /// Shares as a token.
+    pub fn share(&self) -> TokenId {
+        TokenId::Erc20(self.vault)
+    }
+
+    /// Returns true if the policy lets deposits go to the vault.
+    pub fn is_allowed(&self, chain_id: u64, rules: &Rules, book: Option<&AddressBook>) -> bool {
+        let known = book.is_some_and(|book| book.contract(KnownContract::Vault) == Some(self.vault));
+        rules.allowed_vaults.allows(&vault_ref(chain_id, self.vault), known)
+    }
+}
+
+/// Item of a policy's list for a vault.
+pub fn vault_ref(chain_id: u64, vault: Address) -> ContractRef {
+    ContractRef { chain: ChainId(chain_id), address: vault, selector: None }
+}
+
+/// Vaults that the policy names on a chain. Beside that of the address book, only their shares count in the equity: anybody can
+/// give an account shares of a vault of their own making.
+pub fn named(chain_id: u64, rules: &Rules) -> BTreeSet<Address> {
+    let named = rules.allowed_vaults.listed.iter().flatten().filter(|one| one.chain == ChainId(chain_id));
+    named.map(|one| one.address).collect()
+}
+
+/// Vaults whose shares count: that of the address book, and those that the policy names on the chain.
+pub fn known(chain_id: u64, rules: Option<&Rules>, book: &AddressBook) -> BTreeSet<Address> {
+    let named = rules.map(|rules| named(chain_id, rules)).unwrap_or_default();
+    named.into_iter().chain(book.contract(KnownContract::Vault)).collect()
+}
+
+/// Returns true for a call that only this module may judge: the main call of a vault action, or any call of the address
+/// book's vault.
+pub fn concerns(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> bool {
+    proposal.intent == ProposalIntent::Vault && leg.purpose == LegPurpose::Main
+        || book.contract(KnownContract::Vault) == Some(leg.to)
+}
+
+/// Decodes a call of a proposal to a vault.
+///
+/// # Errors
+/// [`VaultRuleError`] if the call must not be signed.
+pub fn decode(leg: &PlanLeg, proposal: &Proposal) -> Result<VaultPlan, VaultRuleError> {
+    if proposal.intent != ProposalIntent::Vault {
+        return Err(VaultRuleError::Beside);
+    }
+    let call = VaultCall::decode(&leg.data, proposal.account)?;
+    let mains = proposal.legs.iter().filter(|leg| leg.purpose == LegPurpose::Main).count();
+    let does_more = mains != 1
+        || leg.purpose != LegPurpose::Main
+        || proposal.legs.iter().any(|leg| !leg.value.is_zero() || !leg.slots.is_empty())
+        || proposal.trade.is_some()
+        || proposal.order.is_some()
+        || proposal.replaces.is_some();
+    if does_more {
+        return Err(VaultRuleError::DoesMore);
+    }
+    let (vault, share) = (leg.to, TokenId::Erc20(leg.to));
+    let ([out], [into]) = (proposal.outflows.as_slice(), proposal.inflows.as_slice()) else {
+        return Err(VaultRuleError::Flows);
+    };
+    let (given, received) = match call {
+        VaultCall::Deposit { .. } => (out.token.id, into.token.id),
+        VaultCall::Redeem { .. } => (into.token.id, out.token.id),
+    };
+    let (TokenId::Erc20(asset), true) = (given, received == share && given != share) else {
+        return Err(VaultRuleError::Flows);
+    };
+    let fits = out.amount == call.amount() && !into.at_least.is_zero() && into.recipient == proposal.account;
+    if !fits || proposal.recipients.iter().any(|one| *one != proposal.account) {
+        return Err(VaultRuleError::Flows);
+    }
+    let plan = VaultPlan { vault, asset, call, at_least: into.at_least };
+    // Only the vault may be allowed to take the token of a deposit, no more than the deposit, and only while the plan runs.
+    let gives = !plan.is_exit();
+    let allowed = proposal.allowances.iter().all(|bound| {
+        gives && bound.token.id == TokenId::Erc20(asset) && bound.spender == vault && bound.at_most.is_zero()
+    });
+    let approvals = proposal.legs.iter().filter(|leg| leg.purpose != LegPurpose::Main).all(|leg| {
+        let call = Erc20::approveCall::abi_decode(&leg.data).ok();
+        let exact = call.is_some_and(|one| one.spender == vault && one.value <= plan.call.amount());
+        gives && leg.to == asset && exact
+    });
+    if allowed && approvals { Ok(plan) } else { Err(VaultRuleError::Allowance) }
+}
+
+/// Returns the vault action that a proposal consists of; `None` for any other action, and for a call that must not be signed.
+pub fn plan(proposal: &Proposal) -> Option<VaultPlan> {
+    if proposal.intent != ProposalIntent::Vault {
+        return None;
+    }
+    let main = proposal.legs.iter().find(|leg| leg.purpose == LegPurpose::Main)?;
+    decode(main, proposal).ok()
+}
+
+/// Returns the shares that a vault action is about, also where its call must not be signed: then that is what blocks it, and not
+/// that shares have no price. `None` for any other action.
+pub fn share(proposal: &Proposal) -> Option<TokenId> {
+    let main = proposal.legs.iter().find(|leg| leg.purpose == LegPurpose::Main)?;
+    (proposal.intent == ProposalIntent::Vault).then_some(TokenId::Erc20(main.to))
+}
+
+/// A vault on the pinned block, as an action needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VaultGround {
+    /// Token that the vault holds; `None` if it does not answer.
+    pub asset: Option<Address>,
+    /// All shares, in raw units; `None` if it does not answer.
+    pub supply: Option<U256>,
+    /// True if the share price rose suddenly: see [`PRICE_JUMPED`].
+    pub jumped: bool,
+}
+
+/// Reads the vault of a payload on a block; `None` for any other action.
+///
+/// # Errors
+/// [`UnknownValue`] if the chain does not answer.
+pub async fn ground(
+    reader: &SnapshotReader,
+    payload: &SigningPayload,
+    (number, block): (u64, BlockId),
+) -> Result<Option<VaultGround>, UnknownValue> {
+    let Some(plan) = plan(payload.proposal()) else { return Ok(None) };
+    let no_multicall = || UnknownValue::because("a vault cannot be read: the address book has no Multicall3");
+    let multicall = reader.network().book.contract(KnownContract::Multicall3).ok_or_else(no_multicall)?;
+    let provider = reader.client.agreed();
+    let mut calls = CallBatch::default();
+    let asset = calls.push(plan.vault, &Erc4626::assetCall {});
+    let supply = calls.push(plan.vault, &Erc4626::totalSupplyCall {});
+    let worth = |calls: &mut CallBatch, shares| calls.push(plan.vault, &Erc4626::convertToAssetsCall { shares });
+    let sample = U256::from(10).pow(U256::from(18));
+    let now = worth(&mut calls, sample);
+    let answers = calls.send(provider, multicall, block).await.map_err(UnknownValue::because)?;
+    // Without a block so far back, or without its state, nothing is known of the past, and nobody is alarmed.
+    let mut calls = CallBatch::default();
+    let then = worth(&mut calls, sample);
+    let past = BlockId::number(number.saturating_sub(PAST_BLOCKS));
+    let then = calls.send(provider, multicall, past).await.ok().and_then(|answers| then.take(&answers));
+    let jumped = now.take(&answers).zip(then).is_some_and(|(now, then)| {
+        let most = U512::from(then) * U512::from(10_000 + SUDDEN_RISE);
+        !then.is_zero() && U512::from(now) * U512::from(10_000) > most
+    });
+    Ok(Some(VaultGround { asset: asset.take(&answers), supply: supply.take(&answers), jumped }))
+}
+
+/// Simulates a deposit, and then the redemption of its least shares. Returns what the redemption pays, in raw units of the
+/// token, or the reason why it pays nothing; `None` for any other action, or if its main transaction is not among those from
+/// `from`.
+///
+/// # Errors
+/// [`ForkError`] if nothing can be simulated.
+pub async fn way_back(
+    fork: &Fork,
+    payload: &SigningPayload,
+    (from, nonce): (usize, u64),
+    around: &JudgeContext,
+) -> Result<Option<Result<U256, SafeText>>, ForkError> {
+    let proposal = payload.proposal();
+    let to_come = payload.legs().iter().skip(from).any(|leg| leg.purpose == LegPurpose::Main);
+    let Some(plan) = plan(proposal).filter(|plan| to_come && !plan.is_exit()) else { return Ok(None) };
+    let calls = transactions(payload, from, nonce);
+    let options = SimulationOptions { shifts: around.shifts.clone(), ..SimulationOptions::default() };
+    let redeems = (plan.vault, plan.asset, proposal.account, plan.at_least);
+    redeemed_after(fork, &calls, &options, redeems).await.map(Some)
+}
+
+/// Returns the faults of a vault action against the vault's state, and against the way back that was simulated. `most` is the
+/// largest part of a deposit that may be lost by depositing and withdrawing it at once.
+pub fn faults(
+    proposal: &Proposal,
+    ground: Option<&VaultGround>,
+    back: Option<&Result<U256, SafeText>>,
+    most: BasisPoints,
+) -> Vec<DeclarationFault> {
+    // Calldata without a closed form is a fault already.
+    let Some(plan) = plan(proposal) else { return Vec::new() };
+    let mut faults = Vec::new();
+    let mut fault = |rule, declared: String, found: String, would_pass: &str| {
+        faults.push(DeclarationFault::new(rule, declared, found).passing(would_pass));
+    };
+    let asset = ground.and_then(|ground| ground.asset);
+    if asset != Some(plan.asset) {
+        let found = asset.map_or_else(|| "it does not answer".to_owned(), |asset| format!("it holds {asset}"));
+        fault(RuleName::Calldata, format!("a vault of {}", plan.asset), found, "a vault of the declared token");
+    }
+    let VaultCall::Deposit { assets } = plan.call else { return faults };
+    let least = U256::from(LEAST_SUPPLY);
+    let supply = ground.and_then(|ground| ground.supply).unwrap_or_default();
+    if supply < least {
+        fault(
+            RuleName::VaultSupply,
+            format!("at least {least} raw units of shares before the deposit"),
+            format!("{supply} raw units, so that a donation can take the deposit"),
+            "a vault with more deposits",
+        );
+    }
+    let shown = |raw| figure(proposal, TokenId::Erc20(plan.asset), raw);
+    match back {
+        Some(Ok(back)) => {
+            let kept = U512::from(assets) * U512::from(10_000_u32.saturating_sub(most.get()));
+            if U512::from(*back) * U512::from(10_000) < kept {
+                fault(
+                    RuleName::MaxLossBps,
+                    format!("at most {most} of {} lost by withdrawing at once", shown(assets)),
+                    format!("its shares pay {}", shown(*back)),
+                    "a vault without such a fee, or another time",
+                );
+            }
+        }
+        Some(Err(why)) => fault(
+            RuleName::VaultExit,
+            "a deposit whose shares can be redeemed at once".to_owned(),
+            format!("the redemption fails: {why}"),
+            "a vault that pays out",
+        ),
+        // The main transaction is done, or the simulation itself failed, which blocks with its own reason.
+        None => {}
+    }
+    faults
+}
+
+/// Returns the event that the receipts of a vault action should contain and do not; `None` if it is proven. The vault's own
+/// event counts only together with the token's transfer, which the vault cannot make up.
+pub fn unproven(proposal: &Proposal, logs: &[&Log]) -> Option<&'static str> {
+    let plan = plan(proposal)?;
+    let account = proposal.account;
+    let own = || logs.iter().filter(|log| log.address == plan.vault);
+    let transfers = || {
+        let of_asset = logs.iter().filter(|log| log.address == plan.asset);
+        of_asset.filter_map(|log| Erc20::Transfer::decode_log(log).ok())
+    };
+    let (event, seen) = match plan.call {
+        VaultCall::Deposit { assets } => {
+            let mut all = own().filter_map(|log| Erc4626::Deposit::decode_log(log).ok());
+            let told = all.any(|one| {
+                (one.sender, one.owner, one.assets) == (account, account, assets) && one.shares >= plan.at_least
+            });
+            ("Deposit", told && transfers().any(|one| one.from == account && one.value == assets))
+        }
+        VaultCall::Redeem { shares } => {
+            let mut all = own().filter_map(|log| Erc4626::Withdraw::decode_log(log).ok());
+            let told = all.any(|one| {
+                (one.sender, one.receiver, one.owner, one.shares) == (account, account, account, shares)
+                    && one.assets >= plan.at_least
+            });
+            ("Withdraw", told && transfers().any(|one| one.to == account && one.value >= plan.at_least))
+        }
+    };
+    (!seen).then_some(event)
+}
+
+#[cfg(test)]
+mod tests;
