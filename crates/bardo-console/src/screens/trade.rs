@@ -205,6 +205,7 @@ impl Trade {
             params,
             dry_run: true,
             idempotency_key: None,
+            unasked: purpose == Purpose::Quote,
         }))
     }
 
