@@ -239,6 +239,7 @@ fn life(first: u64) -> Vec<Arc<Event>> {
                 thought: 2,
                 text: text("WETH is 57 % of what I hold. Target is 55. Sell 0.25 now, then UNI if it stays cheap."),
                 more: false,
+                report: false,
             }),
         ),
         (None, EventKind::MemoryHits(MemoryHits { similar: 3, changes: Vec::new() })),

@@ -52,6 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let model = DecisionModel {
                 decision: &decision,
                 name: Some("Ada"),
+                golem: None,
                 network: Some("devnet"),
                 before: None,
                 outcome: None,

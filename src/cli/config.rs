@@ -59,7 +59,11 @@ fn init(file: &Path, json: bool) -> Result<CliExit, CommandFailure> {
         .open(file)
         .and_then(|mut opened| opened.write_all(TEMPLATE.as_bytes()))
         .map_err(failed)?;
-    path(file, json)
+    if json {
+        return path(file, json);
+    }
+    print(&format!("wrote {}; edit network, account and [chains.NAME] in it\n", file.display()))?;
+    Ok(CliExit::Success)
 }
 
 fn show(config: &Config, json: bool) -> Result<CliExit, CommandFailure> {

@@ -200,15 +200,21 @@ fn list(keystore: &Keystore, json: bool) -> Result<CliExit, CommandFailure> {
 
 /// Formats the keys in columns: name, full address and ledger, or the problem instead.
 fn table(shown: &[ShownKey]) -> String {
-    let names = shown.iter().map(|one| width(&one.name)).max().unwrap_or(0);
-    shown
-        .iter()
-        .map(|ShownKey { name, address, ledger, server, problem, .. }| match (address, problem) {
-            (Some(address), None) => {
-                let server = server.as_ref().map(|server| format!("  key on {server}")).unwrap_or_default();
-                format!("{name:names$}  {address}  {}{server}\n", ledger.as_deref().unwrap_or_default())
-            }
-            (_, problem) => format!("{name:names$}  {}\n", problem.as_deref().unwrap_or_default()),
-        })
-        .collect()
+    let names = shown.iter().map(|one| width(&one.name)).chain([NAME.len()]).max().unwrap_or(0);
+    // The ledger that the key signs for; a key of another one is refused.
+    let head = format!("{NAME:names$}  {:ADDRESS_COLUMNS$}  ledger\n", "address");
+    let rows = shown.iter().map(|ShownKey { name, address, ledger, server, problem, .. }| match (address, problem) {
+        (Some(address), None) => {
+            let server = server.as_ref().map(|server| format!("  key on {server}")).unwrap_or_default();
+            format!("{name:names$}  {address}  {}{server}\n", ledger.as_deref().unwrap_or_default())
+        }
+        (_, problem) => format!("{name:names$}  {}\n", problem.as_deref().unwrap_or_default()),
+    });
+    std::iter::once(head).chain(rows).collect()
 }
+
+/// Heading of the names.
+const NAME: &str = "name";
+
+/// Columns of a whole address with its prefix.
+const ADDRESS_COLUMNS: usize = 42;

@@ -11,6 +11,7 @@ use super::{CliExit, CommandFailure, load, print, print_json};
 use super::{call, log};
 use bardo_accounting::csv::{self, BooksMoney};
 use bardo_accounting::report::{Group, Grouping, Period, Report, Totals};
+use bardo_base::chains::display_name;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, ConfigFlags, Environment};
 use bardo_base::format::{counted, dollars, grouped, signed_dollars};
@@ -290,7 +291,7 @@ fn text(options: &PnlOptions, findings: &Findings) -> Result<String, CommandFail
         text.push_str(&format!("Not read: {chain}: {why}\n"));
     }
     for (chain_id, token, why) in faults {
-        text.push_str(&format!("! {token} on chain {chain_id} {why}\n"));
+        text.push_str(&format!("! {token} on {} {why}\n", display_name(*chain_id)));
     }
     if report.elsewhere > 0 {
         let count = counted(report.elsewhere, "entry", "entries");
@@ -359,7 +360,7 @@ fn held(report: &Report) -> String {
         let cost = if held.cost == Usd::ZERO && !held.uncosted.is_zero() { unknown() } else { dollars(held.cost) };
         table.push([
             report.symbol(held.asset.chain_id, held.asset.token),
-            held.asset.chain_id.to_string(),
+            display_name(held.asset.chain_id),
             grouped(&report.amount(&held.asset, held.amount)),
             cost,
             held.value.map_or_else(unknown, dollars),

@@ -244,7 +244,8 @@ fn limits(title: &str, rules: &Rules, network: &Network) -> String {
             limit(asset.maxPerTransaction),
             limit(asset.maxPerDay),
             limit(asset.maxPosition),
-            if asset.exit { ", exit asset" } else { "" }
+            // The contract counts the wrapped native token, too, which a flatten sells.
+            if asset.exit { ", exit asset of the contract" } else { "" }
         ));
     }
     text

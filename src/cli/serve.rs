@@ -88,6 +88,7 @@ pub(super) fn run(
     if let Some(reason) = not_started {
         return Err(format!("the session did not start: {reason}").into());
     }
+    eprintln!("bardo: the session has ended");
     if let Some(summary) = summary {
         session_summary::print_summary(&summary)?;
     }

@@ -20,13 +20,13 @@ use bardo::chain::network::KnownContract;
 use bardo::chain::sender;
 use bardo::custody::keystore::{KeyName, Keystore, KeystoreError};
 use bardo::custody::{Reauthentication, ReauthenticationError, SecretKey};
-use bardo::fabric::Fabric;
+use bardo::fabric::{Fabric, HoldingsSale};
 use bardo::runtime::actor::{Actor, ActorContext};
 use bardo::runtime::data::{ALL_MIGRATIONS, DataFolder};
 use bardo::runtime::reconcile::{self, AccountReconciliation};
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::safety::approval::{
-    AnswerError, ApprovalNeed, ApprovalQueue, ApprovalReason, AskRefused, Decision, MAX_OPEN, MAX_UNANSWERED,
+    AnswerError, ApprovalNeed, ApprovalQueue, ApprovalReason, AskRefused, AskedBy, Decision, MAX_OPEN, MAX_UNANSWERED,
     OperatorReply, requirement,
 };
 use bardo::safety::operator_policy::OperatorPolicyEngine;
@@ -580,10 +580,10 @@ impl Rehearsal {
 
     /// Tries to approve the request about `about` without a password and with a wrong one, then approves it with the
     /// correct one and expects the message `said`.
-    async fn takes_the_password(&mut self, about: &RequestSubject, said: &str) {
+    async fn takes_the_password(&mut self, about: impl Fn(&RequestSubject) -> bool, said: &str) {
         let asked = self
             .until("a question", |news| match news {
-                SessionNews::Questions(questions) => questions.iter().find(|one| one.about == *about).cloned(),
+                SessionNews::Questions(questions) => questions.iter().find(|one| about(&one.about)).cloned(),
                 _ => None,
             })
             .await;
@@ -602,7 +602,7 @@ async fn leaving_paper_mode_needs_the_password_on_a_real_network() {
     let mut console = Rehearsal::open().await;
     console.until("a session", |news| matches!(news, SessionNews::Ready(_)).then_some(())).await;
     console.send(SessionCommand::AskToLeavePaper).await;
-    console.takes_the_password(&RequestSubject::LeavePaper, "paper mode is off").await;
+    console.takes_the_password(|about| *about == RequestSubject::LeavePaper, "paper mode is off").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -610,7 +610,7 @@ async fn selling_everything_needs_the_password_on_a_real_network() {
     let mut console = Rehearsal::open().await;
     console.until("a session", |news| matches!(news, SessionNews::Ready(_)).then_some(())).await;
     stop_file(console.home.path()).raise(StopLevel::Flatten, "a script", "somebody", now()).unwrap();
-    console.takes_the_password(&RequestSubject::SellHoldings, "as far as the policy allows").await;
+    console.takes_the_password(RequestSubject::sells_holdings, "as far as the policy allows").await;
 }
 
 #[test]
@@ -784,7 +784,12 @@ impl Queue {
 
     /// Requests approval and rejects it. Error: the request was not accepted; seconds until it may be.
     async fn refused(&self, preview: Arc<Preview>) -> Result<(), u64> {
-        let mut ticket = self.approvals.ask(Arc::clone(&preview));
+        self.refused_to(AskedBy::default(), preview).await
+    }
+
+    /// As [`Self::refused`], for a request of somebody else through the agent's tools.
+    async fn refused_to(&self, asked_by: AskedBy, preview: Arc<Preview>) -> Result<(), u64> {
+        let mut ticket = self.approvals.ask_for(Arc::clone(&preview), asked_by);
         if self.approvals.pending().is_empty() {
             let Decision::NotAsked(refused) = ticket.decision().await else { panic!("it was asked") };
             return Err(refused.retry_after_seconds());
@@ -850,6 +855,26 @@ async fn a_rejected_action_is_not_requested_again_in_another_form() {
     assert_eq!(queue.refused(queue.preview("ada", queue.world.approval(5)).await).await, Ok(()));
     assert_eq!(queue.refused(queue.preview("operator", queue.world.swap(USDC).await).await).await, Ok(()));
     assert_eq!(queue.refused(queue.preview("operator", queue.world.swap(USDC).await).await).await, Ok(()));
+}
+
+/// The operator's command runs through the agent's tools, under the agent's name.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rejection_binds_the_agent_and_not_the_operators_own_command() {
+    let queue = Queue::new(5).await;
+    assert_eq!(queue.refused(queue.swap(100 * USDC).await).await, Ok(()));
+    for by in [AskedBy::Operator, AskedBy::Sale { sale: HoldingsSale::Flatten, more: Some(0) }] {
+        assert_eq!(queue.refused_to(by.clone(), queue.swap(100 * USDC).await).await, Ok(()), "{by:?}");
+    }
+    // An agent's reason permits nothing, and what the operator rejected of their own neither lengthens nor ends its pause.
+    let why = Some(SafeText::clean("the operator said so", 40));
+    for by in [AskedBy::default(), AskedBy::Agent { why }] {
+        assert_eq!(queue.refused_to(by, queue.swap(100 * USDC).await).await, Err(60));
+    }
+    let own = queue.swap(100 * USDC).await;
+    let mut ticket = queue.approvals.ask_for(Arc::clone(&own), AskedBy::Operator);
+    queue.approvals.answer(own.permit.permit_id, OperatorAnswer::Once).unwrap();
+    assert!(matches!(ticket.decision().await, Decision::Approved(_)));
+    assert_eq!(queue.refused(queue.swap(100 * USDC).await).await, Err(60));
 }
 
 #[tokio::test(flavor = "multi_thread")]

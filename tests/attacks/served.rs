@@ -159,6 +159,7 @@ async fn metrics_contain_no_account_token_or_amount() {
         params,
         dry_run: false,
         idempotency_key: None,
+        unasked: false,
     };
     console.commands.send(AddressedCommand { golem_id: GolemId::operator(), command }).await.unwrap();
     let swapped = tokio::time::timeout(WAIT, async {

@@ -582,7 +582,7 @@ fn the_policy_decides_which_reads_are_made_and_what_becomes_an_auction() {
     assert_eq!(route(), "DUTCH_V2");
     let (answer, _) = call(home.path(), &["--dry-run", "uniswap_execute_swap", &quote]);
     let title = answer["decision_hints"]["permit"]["expected_outcome"].as_str().unwrap();
-    assert!(title.starts_with("Swap by auction, not immediately: Auction 0.05 WETH for "), "{answer}");
+    assert!(title.starts_with("Auction 0.05 WETH for ") && title.ends_with("; not filled at once"), "{answer}");
     under("uniswapx_from_usd = \"none\"\n");
     assert_eq!(route(), "CLASSIC");
 

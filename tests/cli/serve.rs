@@ -124,7 +124,8 @@ impl Console {
 fn swap(ticket: u64, amount: &str) -> Order {
     let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": amount, "chain": "ethereum",
                         "prefer_uniswapx": false});
-    Order::Call { ticket, tool: "uniswap_execute_swap".into(), params, dry_run: false, idempotency_key: None }
+    let tool = "uniswap_execute_swap".into();
+    Order::Call { ticket, tool, params, dry_run: false, idempotency_key: None, unasked: false }
 }
 
 #[tokio::test(flavor = "multi_thread")]

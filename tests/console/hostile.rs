@@ -316,7 +316,10 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
         (Some(6), begun()),
         (Some(6), EventKind::PermitIssued(offered)),
         (None, EventKind::GolemNow(words)),
-        (None, EventKind::GolemThought(GolemThought { thought: turn, text: text("I think."), more: false })),
+        (
+            None,
+            EventKind::GolemThought(GolemThought { thought: turn, text: text("I think."), more: false, report: false }),
+        ),
         (
             None,
             EventKind::AlertChannel(AlertChannelChanged {

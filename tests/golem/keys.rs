@@ -124,7 +124,15 @@ impl GolemHarness {
     async fn by_hand(&mut self, tool: &str, params: Value) -> ToolResponse {
         self.replies.clear();
         let tool = tool.to_owned();
-        self.send(SessionCommand::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
+        self.send(SessionCommand::Call {
+            ticket: 1,
+            tool,
+            params,
+            dry_run: false,
+            idempotency_key: None,
+            unasked: false,
+        })
+        .await;
         self.until("a reply", |harness| !harness.replies.is_empty()).await;
         self.replies.remove(0)
     }

@@ -11,7 +11,7 @@ use bardo::fabric::{EventKind, OrderStatus};
 use bardo::runtime::data::DataFolder;
 use bardo::safety::stop::StopFile;
 use bardo::session::handle::SessionCommand;
-use bardo::session::questions::{OperatorAnswer, Question, RequestSubject};
+use bardo::session::questions::{OperatorAnswer, PlannedAmount, Question, RequestSubject};
 use serde_json::json;
 
 use crate::on_death::{SessionLog, WatchedSession, databases};
@@ -147,7 +147,9 @@ async fn place_order(watched: &mut WatchedSession) {
         "decay_end_time": 3_000,
     });
     let tool = "uniswap_submit_uniswapx_order".to_owned();
-    watched.send(SessionCommand::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
+    watched
+        .send(SessionCommand::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None, unasked: false })
+        .await;
     watched.until("the order is placed", |log| !log.replies.is_empty()).await;
     assert_eq!(watched.log.replies[0].status, CallStatus::Partial, "{:?}", watched.log.replies);
 }
@@ -270,7 +272,7 @@ async fn a_flatten_that_is_not_complete_stays_open_and_can_be_repeated() {
     let mut watched = WatchedSession::open(home.path(), "keep", RESTS);
     watched.until("it holds WETH", |log| log.holds("WETH") == Some(true)).await;
     let flatten = || SessionCommand::Raise { level: StopLevel::Flatten, reason: SafeText::clean("enough", 20) };
-    let open = |one: &&Question| one.about == RequestSubject::SellHoldings;
+    let open = |one: &&Question| one.about.sells_holdings();
     watched.send(flatten()).await;
     watched.until("it is asked about", |log| log.questions.iter().any(|one| open(&one))).await;
     let question = watched.log.questions.iter().find(open).unwrap().clone();
@@ -307,10 +309,17 @@ async fn a_flatten_by_another_process_needs_approval() {
     let mut watched = WatchedSession::open(home.path(), "keep", RESTS);
     watched.until("it holds WETH", |log| log.holds("WETH") == Some(true)).await;
     stop_file(home.path()).raise(StopLevel::Flatten, "so it says", "some program", 1).unwrap();
-    watched
-        .until("the sale is requested", |log| log.questions.iter().any(|one| one.about == RequestSubject::SellHoldings))
-        .await;
-    let key = watched.log.questions.iter().find(|one| one.about == RequestSubject::SellHoldings).unwrap().key;
+    watched.until("the sale is requested", |log| log.questions.iter().any(|one| one.about.sells_holdings())).await;
+    let asked = watched.log.questions.iter().find(|one| one.about.sells_holdings()).unwrap().clone();
+    let key = asked.key;
+    // The decision names what is sold and what stays, with amounts and dollars.
+    let RequestSubject::SellHoldings { plan: Some(plan) } = &asked.about else { panic!("{asked:?}") };
+    let symbols = |all: &[PlannedAmount]| all.iter().map(|one| one.symbol.to_string()).collect::<Vec<_>>();
+    assert!(symbols(&plan.sells).contains(&"WETH".to_owned()), "{plan:?}");
+    let stays = symbols(&plan.stays);
+    assert!(["ETH", "USDC"].iter().all(|symbol| stays.contains(&(*symbol).to_owned())), "{plan:?}");
+    assert!(plan.sells.iter().all(|one| !one.amount.raw().is_zero() && one.value.is_some()), "{plan:?}");
+    assert_eq!((asked.value, plan.unread.len()), (plan.value(), 0));
     assert!(!watched.log.has_thought("WETH on ethereum"), "nothing is sold before the answer");
     watched
         .send(SessionCommand::Answer {
@@ -330,10 +339,8 @@ async fn after_a_golems_emergency_halt_holdings_are_sold_only_after_an_approval(
     let home = tempfile::tempdir().unwrap();
     policy(home.path(), "max_single_trade_usd = \"100\"\nmax_daily_spend_usd = \"450\"\n");
     let mut watched = WatchedSession::open(home.path(), "keep", STOPS);
-    watched
-        .until("the sale is requested", |log| log.questions.iter().any(|one| one.about == RequestSubject::SellHoldings))
-        .await;
-    let question = watched.log.questions.iter().find(|one| one.about == RequestSubject::SellHoldings).unwrap().clone();
+    watched.until("the sale is requested", |log| log.questions.iter().any(|one| one.about.sells_holdings())).await;
+    let question = watched.log.questions.iter().find(|one| one.about.sells_holdings()).unwrap().clone();
     assert!(question.title.as_str().contains("ada on devnet stopped everything"), "{question:?}");
     assert_eq!(
         scenario_stop_file(home.path()).read().level(),
@@ -352,7 +359,7 @@ async fn after_a_golems_emergency_halt_holdings_are_sold_only_after_an_approval(
             password: None,
         })
         .await;
-    let is_new_request = |one: &Question| one.about == RequestSubject::SellHoldings && one.key != question.key;
+    let is_new_request = |one: &Question| one.about.sells_holdings() && one.key != question.key;
     watched.until("the sale is requested again", |log| log.questions.iter().any(is_new_request)).await;
     assert_eq!(scenario_stop_file(home.path()).read().level(), Some(StopLevel::Halt));
     drop(lock);

@@ -17,7 +17,7 @@ use bardo::runtime::session::{Session, SessionOptions, TimeOptions, TimePace};
 use bardo::session::handle::{
     AddressedCommand, LeaveMode, SessionCommand, SessionHandle, SessionNews, SessionSnapshot,
 };
-use bardo::session::questions::{OperatorAnswer, Question, RequestSubject};
+use bardo::session::questions::{OperatorAnswer, Question};
 use tokio::sync::mpsc;
 
 /// Scenario of a short life: the Golem buys a little UNI and gives Permit2 an allowance of five DAI, then prices fall
@@ -260,12 +260,10 @@ async fn on_death_sell_sells_all_holdings() {
 async fn on_death_ask_sells_all_holdings_after_an_approval() {
     let home = tempfile::tempdir().unwrap();
     let mut watched = dead_golem(home.path(), "ask").await;
-    watched
-        .until("the sale is requested", |log| log.questions.iter().any(|one| one.about == RequestSubject::SellHoldings))
-        .await;
+    watched.until("the sale is requested", |log| log.questions.iter().any(|one| one.about.sells_holdings())).await;
     assert!(!watched.log.has_thought("Sold all"), "nothing is sold before the answer");
     assert_eq!(watched.log.holds_uni(), Some(true));
-    let key = watched.log.questions.iter().find(|one| one.about == RequestSubject::SellHoldings).unwrap().key;
+    let key = watched.log.questions.iter().find(|one| one.about.sells_holdings()).unwrap().key;
     let command =
         SessionCommand::Answer { key, answer: OperatorAnswer::Once, confirmation: Default::default(), password: None };
     watched.send(command).await;
@@ -279,10 +277,8 @@ async fn on_death_ask_sells_all_holdings_after_an_approval() {
 async fn on_death_ask_keeps_the_holdings_after_a_rejection() {
     let home = tempfile::tempdir().unwrap();
     let mut watched = dead_golem(home.path(), "ask").await;
-    watched
-        .until("the sale is requested", |log| log.questions.iter().any(|one| one.about == RequestSubject::SellHoldings))
-        .await;
-    let key = watched.log.questions.iter().find(|one| one.about == RequestSubject::SellHoldings).unwrap().key;
+    watched.until("the sale is requested", |log| log.questions.iter().any(|one| one.about.sells_holdings())).await;
+    let key = watched.log.questions.iter().find(|one| one.about.sells_holdings()).unwrap().key;
     let answer = OperatorAnswer::Refuse { reason: bardo::base::text::SafeText::clean("I keep it", 20) };
     let command = SessionCommand::Answer { key, answer, confirmation: Default::default(), password: None };
     watched.send(command).await;

@@ -10,13 +10,13 @@ use bardo::base::error::ErrorCode;
 use bardo::base::model::{Phase, StopLevel};
 use bardo::base::text::SafeText;
 use bardo::base::units::BasisPoints;
-use bardo::fabric::Fabric;
+use bardo::fabric::{AskReason, Fabric, HoldingsSale};
 use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::runtime::questions::RequestContext;
 use bardo::runtime::questions::answering::queued_at;
 use bardo::runtime::questions::shared::{Forgery, ShareError, SharedQueue};
 use bardo::safety::approval::{
-    ActionApproval, AnswerError, ApprovalNeed, ApprovalQueue, ApprovalReason, Consent, Decision, GrantScope,
+    ActionApproval, AnswerError, ApprovalNeed, ApprovalQueue, ApprovalReason, AskedBy, Consent, Decision, GrantScope,
     OperatorAnswer,
 };
 use bardo::safety::ledger::MicroUsd;
@@ -398,6 +398,30 @@ async fn a_rejection_during_the_second_simulation_counts() {
     assert_eq!(world.queue.answer(first.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
     world.queue.answer(first.permit.permit_id, refusal("late")).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Refused { .. }));
+}
+
+/// The price recovers while the operator reads: the request neither goes ahead by itself nor stands without a reason.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_whose_reason_has_passed_says_so_and_waits_for_its_answer() {
+    let world = TestHarness::new(0).await;
+    let needs = |need: ApprovalNeed| *world.book.need.lock().unwrap() = need;
+    needs(ApprovalNeed::Approval { reasons: vec![ApprovalReason::HotLane] });
+    let brief = world.with_permits_of_no_time();
+    let first = Arc::new(brief.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await.unwrap());
+    let sale = AskReason::PartOfSale { sale: HoldingsSale::Flatten, more: Some(1) };
+    for (by, named) in
+        [(AskedBy::default(), vec![]), (AskedBy::Sale { sale: HoldingsSale::Flatten, more: Some(1) }, vec![sale])]
+    {
+        let mut ticket = world.queue.ask_for(Arc::clone(&first), by);
+        let shown = || world.queue.pending().remove(0).reasons;
+        assert_eq!(shown(), [named.clone(), vec![AskReason::HotLane]].concat());
+        needs(ApprovalNeed::Instant);
+        ticket.replace(Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap()));
+        assert_eq!(shown(), [named, vec![AskReason::NoneLeft]].concat());
+        let waits = tokio::time::timeout(Duration::from_millis(50), ticket.decision()).await;
+        assert!(waits.is_err(), "it was decided without an answer: {waits:?}");
+        needs(ApprovalNeed::Approval { reasons: vec![ApprovalReason::HotLane] });
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

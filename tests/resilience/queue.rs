@@ -103,7 +103,8 @@ impl Console {
             "token_in": "USDC", "token_out": "WETH", "amount": "1500", "chain": "ethereum", "prefer_uniswapx": false,
         });
         let tool = "uniswap_execute_swap".to_owned();
-        self.send(SessionCommand::Call { ticket, tool, params, dry_run: false, idempotency_key: None }).await;
+        self.send(SessionCommand::Call { ticket, tool, params, dry_run: false, idempotency_key: None, unasked: false })
+            .await;
     }
 
     pub async fn answer(&self, key: QuestionKey, answer: OperatorAnswer) {

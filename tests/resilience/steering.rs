@@ -30,7 +30,9 @@ fn trade(from: &str, to: &str, amount: &str) -> (String, Value) {
 
 async fn bought(console: &Console, ticket: u64) {
     let (tool, params) = trade("USDC", "UNI", "100");
-    console.send(SessionCommand::Call { ticket, tool, params, dry_run: false, idempotency_key: None }).await;
+    console
+        .send(SessionCommand::Call { ticket, tool, params, dry_run: false, idempotency_key: None, unasked: false })
+        .await;
     let reply = console.reply(ticket).await;
     assert_eq!(reply.status, CallStatus::Success, "{reply:?}");
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::books::{BookError, Leg, Posting, PostingKind};
 use crate::money::share;
 use crate::report::{Posted, Report};
+use bardo_base::chains::display_name;
 use bardo_base::format;
 use bardo_base::units::Rounding;
 
@@ -134,7 +135,7 @@ fn lines(report: &Report, posted: &Posted, money: BooksMoney, text: &mut String)
             description(report, posted, money),
             entry.tx.map(|tx| tx.to_string()).unwrap_or_default(),
             entry.account.to_string(),
-            entry.chain_id.to_string(),
+            display_name(entry.chain_id),
         ];
         let fields: Vec<String> = fields.iter().map(|field| quoted(field)).collect();
         text.push_str(&fields.join(","));
@@ -186,7 +187,7 @@ const fn label(kind: PostingKind) -> &'static str {
 
 fn description(report: &Report, posted: &Posted, money: BooksMoney) -> String {
     let mark = money.mark();
-    let mut text = format!("{mark}{} on chain {}", posted.posting.kind.describe(), posted.entry.chain_id);
+    let mut text = format!("{mark}{} on {}", posted.posting.kind.describe(), display_name(posted.entry.chain_id));
     let tokens = posted.posting.given.iter().chain(&posted.posting.received).filter_map(|leg| {
         let facts = report.tokens.get(&(leg.asset.chain_id, leg.asset.token))?;
         Some((facts, leg.asset.token?)).filter(|_| !facts.listed)

@@ -8,6 +8,8 @@ use serde::Serialize;
 use crate::books::{Asset, BookError, Books, Leg, Lot, Posting, PostingKind, Shortage, TokenBook, bounded};
 use crate::entry::{Entry, Flow, Token};
 use crate::tables::PriceHistory;
+use bardo_base::chains::display_name;
+use bardo_base::display::tool_word;
 use bardo_base::format;
 use bardo_base::id::CallId;
 use bardo_base::units::{Rounding, SignedUsd, TokenAmount, Usd};
@@ -456,7 +458,15 @@ impl Report {
         let name = |posted: &Posted| match (&posted.entry.action, posted.entry.tx) {
             (Some(action), _) => action.call_id.to_string(),
             (None, Some(tx)) => tx.to_string(),
-            (None, None) => format!("block {} on chain {}", posted.entry.block.0, posted.entry.chain_id),
+            (None, None) => format!("block {} on {}", posted.entry.block.0, display_name(posted.entry.chain_id)),
+        };
+        // An id alone says nothing to somebody who looks for a trade.
+        let title = |posted: &Posted, name: &str| match &posted.entry.action {
+            Some(action) => {
+                let at = format::utc(posted.entry.at.saturating_mul(1_000));
+                format!("{at} {} {name}", tool_word(action.tool.as_str()))
+            }
+            None => name.to_owned(),
         };
         let mut groups: Vec<Group> = Vec::new();
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
@@ -467,8 +477,8 @@ impl Report {
                 None => {
                     let mut totals = Totals::default();
                     totals.add(posted)?;
-                    places.insert(name.clone(), groups.len());
-                    groups.push(Group { name, totals });
+                    groups.push(Group { name: title(posted, &name), totals });
+                    places.insert(name, groups.len() - 1);
                 }
             }
         }
@@ -499,7 +509,7 @@ impl Report {
 
     fn by_token(&self) -> Result<Vec<Group>, BookError> {
         let named = |((chain_id, token), totals)| Group {
-            name: format!("{} on chain {chain_id}", self.symbol(chain_id, token)),
+            name: format!("{} on {}", self.symbol(chain_id, token), display_name(chain_id)),
             totals,
         };
         Ok(self.sums_of_tokens()?.into_iter().map(named).collect())

@@ -527,7 +527,7 @@ fn chain_of(question: &Question) -> Option<u64> {
         | RequestSubject::Lower { .. }
         | RequestSubject::LeavePaper
         | RequestSubject::ResetBreaker { .. }
-        | RequestSubject::SellHoldings => None,
+        | RequestSubject::SellHoldings { .. } => None,
     }
 }
 

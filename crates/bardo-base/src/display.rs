@@ -223,14 +223,25 @@ pub fn exceeded(one: &Violation) -> String {
         Rule::Phase(_) | Rule::ExitOnly(_) => one.value.as_str().replace('-', " "),
         _ => readable(one.value.as_str(), PLACES),
     };
-    let Some(figures) = &one.figures else { return said() };
+    let Some(figures) = &one.figures else {
+        return match one.rule.is(RuleName::MinHealthFactor) {
+            true => format!("{}; limit: {}", said(), one.limit),
+            false => said(),
+        };
+    };
     let frees = figures.frees_in_seconds.map(wait);
     let usd = |figure: &String| figure.parse::<Usd>().ok();
     match (figures.unit, figures.left.as_ref().and_then(usd), usd(&figures.value).zip(usd(&figures.limit))) {
         (FigureUnit::Usd, Some(left), Some((value, limit))) => {
             let more = frees.map(|time| format!(", more in {time}")).unwrap_or_default();
-            // With nothing used, the limit itself is what is left.
-            let rest = if left == limit { String::new() } else { format!("; {} left{more}", dollars_left(left)) };
+            // With nothing used, the limit itself is what is left. Of a limit for one action nothing is used up: gas counts.
+            let rest = match left == limit {
+                true => String::new(),
+                false if one.rule.is(RuleName::MaxSingleTradeUsd) => {
+                    format!("; at most {} besides gas", dollars_left(left))
+                }
+                false => format!("; {} left{more}", dollars_left(left)),
+            };
             let (value, limit) = (dollars_above(value, limit), dollars(limit));
             format!("{value} is above {limit}{rest}")
         }
@@ -365,6 +376,9 @@ fn limit_of(why: &AskReason) -> Option<(String, &str)> {
         | AskReason::GolemDied
         | AskReason::LeavesPositions
         | AskReason::SellsUnderHalt
+        | AskReason::PartOfSale { .. }
+        | AskReason::OrderOpen { .. }
+        | AskReason::NoneLeft
         | AskReason::SecondApproval { .. }
         | AskReason::Replaces { .. }
         | AskReason::Said { .. } => None,

@@ -348,7 +348,6 @@ const HALF_DOWN: &[Key] = &[Key::ctrl('d'), Key::plain(KeyCode::PageDown)];
 const HALF_UP: &[Key] = &[Key::ctrl('u'), Key::plain(KeyCode::PageUp)];
 const ENTER: &[Key] = &[Key::plain(KeyCode::Enter)];
 const ESC: &[Key] = &[Key::plain(KeyCode::Esc)];
-const CLOSE: &[Key] = &[Key::plain(KeyCode::Esc), Key::plain(KeyCode::Enter)];
 const HELP: &[Key] = &[Key::char('?'), Key::plain(KeyCode::F(1))];
 const ESC_OR_Q: &[Key] = &[Key::plain(KeyCode::Esc), Key::char('q')];
 
@@ -394,7 +393,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Page, &[Key::char('x')], Do::CancelSelected, "", "cancel or revoke the selected row; asks first"),
     bind(In::Page, &[Key::char('u')], Do::SpeedUp, "", "raise the fees of the selected transaction; asks first"),
     bind(In::Page, &[Key::char('b')], Do::Rebroadcast, "", "send the selected transaction's bytes again"),
-    bind(In::Page, &[Key::char('e')], Do::Export, "", "export the visible rows to a file"),
+    bind(In::Page, &[Key::char('e')], Do::Export, "", "write all trades to a CSV file"),
     bind(In::Page, &[Key::char('w')], Do::Label, "", "name the address of the selected row"),
     bind(In::Page, ESC, Do::Back, "", "go back one layer"),
     bind(In::Page, &[Key::char('.')], Do::ReplayStep, "", "in a recording: next event"),
@@ -436,7 +435,8 @@ pub const KEYMAP: &[Binding] = &[
     // The hint bar has room only for the answers.
     bind(In::Decision, HELP, Do::Help, "", "this help"),
     bind(In::Decision, ESC_OR_Q, Do::Back, "later", "decide later"),
-    bind(In::Ended, CLOSE, Do::Back, "close", "close the ended decision"),
+    bind(In::Ended, ESC, Do::Back, "close", "close the ended decision"),
+    bind(In::Ended, ENTER, Do::DoIt, "", "close it once it has stood for two seconds"),
     bind(In::Ended, &[Key::plain(KeyCode::Down)], Do::Down, "", "one line down"),
     bind(In::Ended, &[Key::plain(KeyCode::Up)], Do::Up, "", "one line up"),
     bind(In::Ended, &[Key::plain(KeyCode::PageDown)], Do::HalfPageDown, "", "a page down"),

@@ -19,6 +19,6 @@ pub fn is_bound(question: &Question) -> bool {
         | RequestSubject::Lower { .. }
         | RequestSubject::LeavePaper
         | RequestSubject::ResetBreaker { .. }
-        | RequestSubject::SellHoldings => false,
+        | RequestSubject::SellHoldings { .. } => false,
     }
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::operator_proof::ProofError;
 use crate::pipeline::Preview;
 use crate::second_approval::{GivenApproval, SecondError};
-use bardo_base::fabric::AskReason;
+use bardo_base::fabric::{AskReason, HoldingsSale};
 use bardo_base::format::dollars;
 use bardo_base::id::PermitId;
 use bardo_base::text::SafeText;
@@ -187,6 +187,32 @@ pub enum AskedBy {
     },
     /// The operator, on screen or by a command.
     Operator,
+    /// A sale of all holdings, which the operator has approved or ordered.
+    Sale {
+        /// Sale that the action is a step of.
+        sale: HoldingsSale,
+        /// Number of holdings that are sold after this one; `None` for a step that sells none.
+        more: Option<u32>,
+    },
+}
+
+impl AskedBy {
+    /// True if no agent asks: the limits on an agent's requests do not apply.
+    pub fn is_operator(&self) -> bool {
+        match self {
+            Self::Operator | Self::Sale { .. } => true,
+            Self::Agent { .. } => false,
+        }
+    }
+
+    /// Reasons for the request: where it comes from, and those that the action itself has.
+    pub(crate) fn reasons(&self, of_action: Vec<AskReason>) -> Vec<AskReason> {
+        let sale = match self {
+            Self::Sale { sale, more } => Some(AskReason::PartOfSale { sale: *sale, more: *more }),
+            Self::Agent { .. } | Self::Operator => None,
+        };
+        sale.into_iter().chain(of_action).collect()
+    }
 }
 
 impl Default for AskedBy {

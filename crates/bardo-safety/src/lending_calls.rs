@@ -5,7 +5,7 @@
 //! their changes are compared with the calldata here, to the rounding of the pool's own arithmetic, and never count as
 //! inflows or outflows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::{Address, Log, U256, U512};
 use alloy::providers::bindings::IMulticall3;
@@ -69,6 +69,8 @@ pub struct LendingContext {
     pub state: Option<MarketState>,
     /// Symbols of the address book's tokens.
     pub symbols: BTreeMap<Address, SafeText>,
+    /// Dollar stablecoins of the address book.
+    pub stablecoins: BTreeSet<Address>,
 }
 
 impl LendingContext {
@@ -76,7 +78,9 @@ impl LendingContext {
     pub fn of(book: &AddressBook, state: Option<MarketState>) -> Option<Self> {
         let symbol = |token: &BookToken| (token.address, SafeText::clean(&token.symbol, 40));
         let multicall = book.contract(KnownContract::Multicall3);
-        Some(Self { pool: pool(book)?, multicall, state, symbols: book.tokens().iter().map(symbol).collect() })
+        let symbols = book.tokens().iter().map(symbol).collect();
+        let stablecoins = book.stablecoins().map(|token| token.address).collect();
+        Some(Self { pool: pool(book)?, multicall, state, symbols, stablecoins })
     }
 }
 
@@ -423,8 +427,11 @@ pub fn effects(
         let fallback = || SafeText::clean(&asset.to_string(), 60);
         lending.symbols.get(&asset).cloned().unwrap_or_else(fallback)
     };
+    // Beside a collateral that falls, a dollar that rises is not worth naming.
+    let some_falls = moves.iter().flatten().any(|found| !found.rises);
+    let is_named = |asset: Address, rises: bool| !(rises && some_falls && lending.stablecoins.contains(&asset));
     let falls = positions.iter().zip(moves).filter_map(|(one, found)| {
-        let found = found?;
+        let found = found.filter(|found| is_named(one.reserve.asset, found.rises))?;
         Some(LiquidationMove {
             symbol: symbol(one.reserve.asset),
             // A price that would have to more than double is left out.

@@ -69,6 +69,10 @@ pub enum SessionCommand {
         /// Key that makes the call run at most once, however often it is sent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         idempotency_key: Option<String>,
+        /// True for a read that a form makes by itself while it is being filled in: no event reports it, and no failure is
+        /// counted. It has no effect on a call that signs.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unasked: bool,
     },
     /// Previews a manual write and holds its offer. The reply is the simulated offer with its permit, followed by an
     /// approval request. The offer lapses with that request, or when another one is made. A [`SessionCommand::Answer`]

@@ -4,6 +4,7 @@
 //! other kinds, which loosen a rule or a stop, are kept by the session. Figures are decimal strings made from exact
 //! amounts; checks never read them.
 
+pub mod sale_plan;
 pub mod sections;
 pub mod signed;
 
@@ -23,6 +24,8 @@ use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, Usd};
 
 use crate::content::SignedContent;
+
+pub use sale_plan::{PlannedAmount, SalePlan, StayingPosition};
 
 pub use bardo_base::fabric::PolicyChange;
 
@@ -106,6 +109,13 @@ pub struct Question {
     pub about: RequestSubject,
 }
 
+impl RequestSubject {
+    /// True for a request to sell all holdings.
+    pub fn sells_holdings(&self) -> bool {
+        matches!(self, Self::SellHoldings { .. })
+    }
+}
+
 impl Question {
     /// Requirements that an approval must meet.
     pub fn requirement(&self) -> ApprovalRequirement {
@@ -138,7 +148,11 @@ pub enum RequestSubject {
         failures: u32,
     },
     /// Sale of all holdings, because the Golem died or positions are to be closed.
-    SellHoldings,
+    SellHoldings {
+        /// Its plan; absent in recordings of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plan: Option<Box<SalePlan>>,
+    },
 }
 
 /// Second operator's approval that a request needs. It is a signature over the request, so its delivery needs no rights.

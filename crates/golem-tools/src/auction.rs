@@ -8,7 +8,7 @@ use crate::engine::{CallContext, ToolEnvironment};
 use crate::mev::{MevMeasure, liquidity_share, size_advice};
 use crate::orders::random_nonce;
 use crate::route::{impact_of, impact_reached, pools_of};
-use crate::shared::{insufficient, invalid};
+use crate::shared::{insufficient, invalid, whole};
 use crate::swap_query::SwapQuery;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::text::SafeText;
@@ -59,7 +59,9 @@ impl AuctionPlan {
     /// Expected outcome of selling `sold`, an amount with its symbol, in this auction.
     fn outcome(&self, sold: &str) -> String {
         let Self { start, end, symbol, waits, .. } = self;
-        match start == end {
+        let is_constant = start == end;
+        let (start, end) = (whole(start), whole(end));
+        match is_constant {
             _ if *waits => format!("Limit order: {sold} for >= {end} {symbol}, or not at all"),
             true => format!("Auction {sold} for >= {end} {symbol}"),
             false => format!("Auction {sold} for {start} {symbol}, falling to {end}"),
@@ -231,7 +233,7 @@ pub(super) async fn order(
         market: TokenAmount::new(route.amount_out, ask.token_out.decimals)?,
         waits: request.limit.is_some(),
     };
-    let expected = plan.outcome(&format!("{amount_in} {}", ask.token_in.symbol));
+    let expected = plan.outcome(&format!("{} {}", whole(&amount_in), ask.token_in.symbol));
     let holder = pool_with(&route, &snapshot, ask.contract_out);
     let proposal = Proposal {
         chain_id: chain.network().chain_id,

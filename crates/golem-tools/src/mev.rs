@@ -188,15 +188,13 @@ pub(super) fn measures(sight: TradeVisibility, size: Option<&MevMeasure>) -> Vec
         TradeVisibility::Sent(sender::SendRoute::Private) => {
             "sent through the private relay only, because it is large for mainnet"
         }
-        TradeVisibility::Sent(sender::SendRoute::Public) => {
-            "sent through the public mempool; on mainnet, a private relay is used above the amount in your policy"
-        }
+        TradeVisibility::Sent(sender::SendRoute::Public) => "sent through the public mempool",
         TradeVisibility::Nothing | TradeVisibility::Unplaced => "nothing was sent",
     };
     let told = [
         MevMeasure::of(MeasureSubject::Slippage, floor),
         MevMeasure::of(MeasureSubject::Visibility, seen),
-        MevMeasure::of(MeasureSubject::Deadline, "nobody can settle it after its deadline"),
+        MevMeasure::of(MeasureSubject::Deadline, "nobody can settle it later"),
     ];
     told.into_iter().chain(size.cloned()).collect()
 }
@@ -262,7 +260,7 @@ mod tests {
         );
         assert_eq!(
             serde_json::to_value(&told[2]).unwrap(),
-            serde_json::json!({ "about": "deadline", "words": "nobody can settle it after its deadline" })
+            serde_json::json!({ "about": "deadline", "words": "nobody can settle it later" })
         );
     }
 

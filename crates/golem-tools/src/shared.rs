@@ -129,6 +129,11 @@ impl PlanReceipt {
     }
 }
 
+/// Whole tokens with all digits, in a sentence for people.
+pub(super) fn whole(amount: &TokenAmount) -> String {
+    grouped(&amount.to_string())
+}
+
 /// Builds the error for an invalid parameter.
 pub(super) fn invalid(parameter: &str, what: &dyn std::fmt::Display) -> ToolError {
     ToolError::new(ErrorCode::ValidationFailed, format_args!("parameter `{parameter}`: {what}"))

@@ -296,7 +296,7 @@ async fn led_by(
     // Report this before the run is marked as over: observers may leave at once.
     signals.thought += 1;
     let (thought, text) = (signals.thought, SafeText::clean(&words, LAST_WORD));
-    signals.voice.emit(EventKind::GolemThought(GolemThought { thought, text, more: false }));
+    signals.voice.emit(EventKind::GolemThought(GolemThought { thought, text, more: false, report: false }));
     let missed = if well { Vec::new() } else { vec![format!("the brain has stopped: {why}")] };
     (missed, Scenario { steps: Vec::new(), ..Scenario::quiet(&words) }, under_way)
 }

@@ -221,10 +221,10 @@ fn a_csv_line_has_what_a_tax_program_reads() {
         fields[..11],
         ["2026-11-27 01:00:00 UTC", "trade", "1", "ETH", "2600", "USDC", "0.001", "ETH", "2600", "USD", ""]
     );
-    assert!(fields[11].contains("Trade on chain 1; uniswap_execute_swap"), "{sale}");
+    assert!(fields[11].contains("Trade on ethereum; uniswap_execute_swap"), "{sale}");
     // An id has random digits; its time is what matters here.
     assert!(fields[11].contains(&call.to_string()[..10]), "{sale}");
-    assert_eq!(fields[12..], [tx.to_string(), ACCOUNT.to_string(), "1".to_owned()]);
+    assert_eq!(fields[12..], [tx.to_string(), ACCOUNT.to_string(), "ethereum".to_owned()]);
     // The opening has two tokens, and so two lines.
     assert_eq!(lines.len(), 1 + 6);
     assert!(

@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::format::{dollars, dollars_above, price};
+use crate::format::{dollars, dollars_above, price, short_hash};
 use crate::id::GolemId;
 use crate::text::SafeText;
 use crate::units::{TokenAmount, Usd};
@@ -79,6 +79,23 @@ pub enum AskReason {
     LeavesPositions,
     /// An emergency halt is in force, under which nothing is sold without approval.
     SellsUnderHalt,
+    /// The action is a step of a sale of all holdings.
+    PartOfSale {
+        /// Sale that the step belongs to.
+        sale: HoldingsSale,
+        /// Number of holdings that the sale sells after this one; `None` for a step that sells none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        more: Option<u32>,
+    },
+    /// An order for the same pair is open, and both can be filled.
+    OrderOpen {
+        /// Hash of the open order.
+        order: B256,
+        /// Golem, or operator, that placed it.
+        owner: GolemId,
+    },
+    /// The reasons for the request have passed since it was made. It stays open: the operator has not decided.
+    NoneLeft,
     /// The action needs a second operator's approval.
     SecondApproval {
         /// Maximum value without one, rounded down; `None` if the action changes who has authority, which always needs
@@ -112,6 +129,25 @@ pub enum AskReason {
         /// The sentence, cleaned.
         text: SafeText,
     },
+}
+
+/// Sale of all holdings of an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HoldingsSale {
+    /// Sale under the stop level flatten.
+    Flatten,
+    /// Sale after the death of the Golem.
+    Death,
+}
+
+impl fmt::Display for HoldingsSale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Flatten => "the flatten",
+            Self::Death => "the sale after the Golem's death",
+        })
+    }
 }
 
 /// Native token in recordings of earlier versions, which named no other.
@@ -183,6 +219,19 @@ impl fmt::Display for AskReason {
             Self::GolemDied => f.write_str("the Golem has died, and nobody trades its holdings"),
             Self::LeavesPositions => f.write_str("the stop in force asks to close positions"),
             Self::SellsUnderHalt => f.write_str("after an emergency halt, nothing is sold without your approval"),
+            Self::PartOfSale { sale, more: None } => write!(f, "it is a step of {sale}"),
+            Self::PartOfSale { sale, more: Some(0) } => write!(f, "it sells the last holding of {sale}"),
+            Self::PartOfSale { sale, more: Some(1) } => {
+                write!(f, "it is a step of {sale}, which sells one more holding")
+            }
+            Self::PartOfSale { sale, more: Some(more) } => {
+                write!(f, "it is a step of {sale}, which sells {more} more holdings")
+            }
+            Self::OrderOpen { order, owner } => {
+                let whose = if owner.is_operator() { "your own".to_owned() } else { format!("{owner}'s") };
+                write!(f, "{whose} order {} for the same pair is open, and both can be filled", short_hash(*order))
+            }
+            Self::NoneLeft => f.write_str("what it was asked for has passed: by itself it would need no approval now"),
             Self::SecondApproval { limit: Some(limit) } => {
                 write!(f, "above {} it needs a second operator's approval", dollars(*limit))
             }
@@ -291,6 +340,10 @@ mod tests {
             AskReason::GolemDied,
             AskReason::LeavesPositions,
             AskReason::SellsUnderHalt,
+            AskReason::PartOfSale { sale: HoldingsSale::Flatten, more: Some(2) },
+            AskReason::PartOfSale { sale: HoldingsSale::Death, more: None },
+            AskReason::NoneLeft,
+            AskReason::OrderOpen { order: B256::repeat_byte(9), owner: GolemId::operator() },
             AskReason::Replaces {
                 transaction: B256::repeat_byte(7),
                 nonce: 4,

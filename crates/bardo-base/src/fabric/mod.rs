@@ -15,7 +15,7 @@ mod redact;
 mod tests;
 mod tool_facts;
 
-pub use ask_reason::AskReason;
+pub use ask_reason::{AskReason, HoldingsSale};
 pub use bus::{EventHistory, Fabric, FabricConfig, Receiver};
 pub use event::{
     AlertChannelChanged, ApprovalOutcome, ApprovalRequested, ApprovalResolved, BreakerState, Caption, CardToken,

@@ -105,6 +105,7 @@ impl Agents {
             params,
             dry_run: true,
             idempotency_key: None,
+            unasked: false,
         }))
     }
 

@@ -13,7 +13,7 @@ use rows::{AuditRow, RowEnds, decision_row, grant_row, offer_row, offers, questi
 
 use super::filter::Filter;
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
-use crate::format::{counted, dollars, short_hash};
+use crate::format::{counted, dollars, short_hash, time_of_day};
 use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::state::call_details::grant_words;
@@ -81,7 +81,8 @@ pub(super) struct Audit {
     seen: u64,
     /// Time of the next query, in milliseconds of the machine's clock.
     due: Option<u64>,
-    verdict: Option<(bool, SafeText)>,
+    /// Result of the last verification.
+    verdict: Option<Verdict>,
     filter: Filter,
     /// Set while the focused panel fills the screen.
     zoomed: bool,
@@ -99,6 +100,32 @@ impl Default for Audit {
             verdict: None,
             filter: Filter::default(),
             zoomed: false,
+        }
+    }
+}
+
+/// Result of a verification of the audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Verdict {
+    good: bool,
+    words: SafeText,
+    /// Number of entries that were verified.
+    entries: u64,
+    /// Time of the result, in milliseconds since the Unix epoch.
+    at: u64,
+}
+
+impl Verdict {
+    /// Note about the result, with its time, and with the entries up to number `newest` that it does not cover.
+    fn note(&self, newest: u64) -> StyledText {
+        let Self { good, words, entries, at } = self;
+        let more = newest.saturating_sub(*entries);
+        let since = if more == 0 { String::new() } else { format!(", {more} more since") };
+        let at = time_of_day(at / 1_000);
+        match good {
+            true if more == 0 => (format!("✓ {words} · at {at}"), Role::StateGood),
+            true => (format!("✓ {words} · at {at}{since}"), Role::StateCare),
+            false => (format!("✕ {words} · at {at}{since}"), Role::StateBad),
         }
     }
 }
@@ -184,10 +211,7 @@ impl Audit {
 
     /// Notes above the audit log: the result of the verification, and a note if older entries are not loaded.
     fn notes(&self) -> Vec<StyledText> {
-        let verdict = self.verdict.as_ref().map(|(good, words)| match good {
-            true => (format!("✓ {words}"), Role::StateGood),
-            false => (format!("✕ {words}"), Role::StateBad),
-        });
+        let verdict = self.verdict.as_ref().map(|verdict| verdict.note(self.newest()));
         let older = self.entries.front().filter(|oldest| oldest.entry.seq > 1).map(|_| {
             let words = format!("newest {} only, also when filtering; all: bardo log", self.entries.len());
             (words, Role::TextDim)
@@ -543,7 +567,7 @@ impl ScreenView for Audit {
         self.due
     }
 
-    fn receive_reply(&mut self, count: u32, reply: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+    fn receive_reply(&mut self, count: u32, reply: CommandReply, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         if let CommandReply::Found(found) = reply {
             match (count, *found) {
                 (TRAIL, QueryResult::Audit { entries }) => {
@@ -559,13 +583,14 @@ impl ScreenView for Audit {
                     };
                     let words = match (good, faults.first()) {
                         (true, _) => {
-                            let entries = counted(entries, "entry", "entries");
-                            format!("good: {entries}, in order and unchanged · {}", short_hash(head))
+                            let all = counted(entries, "entry", "entries");
+                            format!("good: {all}, in order and unchanged · {}", short_hash(head))
                         }
                         (false, Some(first)) => format!("NOT GOOD: {first}{more}"),
                         (false, None) => "NOT GOOD".to_owned(),
                     };
-                    self.verdict = Some((good, SafeText::clean(&words, 200)));
+                    let words = SafeText::clean(&words, 200);
+                    self.verdict = Some(Verdict { good, words, entries, at: known.live_millis });
                 }
                 (asked, QueryResult::Nothing { why }) => {
                     self.follows &= asked == VERIFY;

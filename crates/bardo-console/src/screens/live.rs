@@ -247,6 +247,7 @@ pub(super) const fn status_role(standing: CallStatus) -> Role {
     match standing {
         CallStatus::Running | CallStatus::Sent => Role::Chart,
         CallStatus::Waiting | CallStatus::Lapsed | CallStatus::Unclear => Role::StateCare,
+        CallStatus::NotDone => Role::TextDim,
         CallStatus::Done | CallStatus::Rehearsed | CallStatus::OnPaper => Role::StateGood,
         CallStatus::Blocked | CallStatus::Refused | CallStatus::Failed => Role::StateBad,
     }

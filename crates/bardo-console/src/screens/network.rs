@@ -203,6 +203,7 @@ impl NetworkScreen {
             params: json!({}),
             dry_run: true,
             idempotency_key: None,
+            unasked: false,
         }))]
     }
 

@@ -351,6 +351,7 @@ impl Orders {
                     params,
                     dry_run: false,
                     idempotency_key: None,
+                    unasked: false,
                 }))]
             }
         }

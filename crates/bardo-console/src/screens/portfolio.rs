@@ -252,6 +252,7 @@ impl Portfolio {
                     params,
                     dry_run: false,
                     idempotency_key: None,
+                    unasked: false,
                 };
                 vec![ScreenRequest::Send(Box::new(command)), notice("revocation requested; its card is on Live")]
             }

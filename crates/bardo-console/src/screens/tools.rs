@@ -130,6 +130,7 @@ impl Tools {
                     params,
                     dry_run: true,
                     idempotency_key: None,
+                    unasked: false,
                 }))]
             }
             Err(amiss) => {

@@ -207,6 +207,7 @@ impl Trade {
             params,
             dry_run: true,
             idempotency_key: None,
+            unasked: purpose == Purpose::Quote,
         }))
     }
 

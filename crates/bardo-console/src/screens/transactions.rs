@@ -380,6 +380,7 @@ impl Transactions {
             params,
             dry_run: false,
             idempotency_key: None,
+            unasked: false,
         }
     }
 

@@ -81,7 +81,7 @@ fn journal(path: &Path, rounds: u64) -> usize {
         };
         let changed = PhaseChanged { from: Phase::Thriving, to: Phase::Cautious, why: text(&format!("fall {round}")) };
         let now = GolemState { now: text(&format!("Round {round}.")), next: text(""), step: None, delegation: vec![] };
-        let said = GolemThought { thought: round, text: text("I think."), more: round % 2 == 0 };
+        let said = GolemThought { thought: round, text: text("I think."), more: round % 2 == 0, report: false };
         let card = ResultCard { widget: CardKind::Swap, data: json!({ "amount_out": "9" }), hints: None };
         let kinds = [
             (None, block(31_337, round)),

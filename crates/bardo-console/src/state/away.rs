@@ -5,7 +5,9 @@ use rust_decimal::{Decimal, RoundingStrategy};
 use super::feed::{Counts, Feed};
 use crate::format::grouped;
 use crate::widgets::figure::paid;
+use bardo_base::text::SafeText;
 use bardo_base::units::{TokenAmount, Usd};
+use bardo_session::handle::{SessionSnapshot, TransactionsState};
 
 /// Time without a key after which the operator counts as absent, in milliseconds.
 const IDLE_MILLIS: u64 = 300_000;
@@ -25,6 +27,8 @@ pub struct Summary {
     pub equity: Option<(Usd, Usd)>,
     /// Price of the first chain's native token at the end, in dollars, if known.
     pub price: Option<Decimal>,
+    /// Names of the chains on which nothing is signed at the end, because something else has used the account.
+    pub blocked_chains: Vec<SafeText>,
 }
 
 impl Summary {
@@ -44,25 +48,47 @@ impl Summary {
     }
 }
 
+/// Counts and value at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct AbsenceStart {
+struct Baseline {
     at: u64,
     counts: Counts,
     equity: Option<Usd>,
 }
 
+/// Source of a summary, as it is known now.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// Counts and prices of the session.
+    pub feed: &'a Feed,
+    /// Newest snapshot, whose equity the header shows.
+    pub snapshot: Option<&'a SessionSnapshot>,
+}
+
+impl Known<'_> {
+    fn equity(&self) -> Option<Usd> {
+        self.snapshot.and_then(|snapshot| snapshot.equity)
+    }
+
+    fn baseline(&self, at: u64) -> Baseline {
+        Baseline { at, counts: self.feed.counts.clone(), equity: self.equity() }
+    }
+}
+
 /// State of the absence detection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Away {
-    touched_at: u64,
-    left: Option<AbsenceStart>,
+    /// State at the last key.
+    touched: Baseline,
+    left: Option<Baseline>,
     summary: Option<Summary>,
 }
 
 impl Away {
     /// Starts with a present operator.
     pub fn new(now: u64) -> Self {
-        Self { touched_at: now, left: None, summary: None }
+        let touched = Baseline { at: now, counts: Counts::default(), equity: None };
+        Self { touched, left: None, summary: None }
     }
 
     /// Summary of the last absence, until it is dismissed or the next one ends.
@@ -71,26 +97,30 @@ impl Away {
     }
 
     /// Starts an absence because the terminal lost the focus.
-    pub fn lost(&mut self, now: u64, feed: &Feed) {
+    pub fn lost(&mut self, now: u64, known: Known<'_>) {
         if self.left.is_none() {
-            let equity = feed.equity.back().map(|(_, equity)| *equity);
-            self.left = Some(AbsenceStart { at: now, counts: feed.counts.clone(), equity });
+            self.left = Some(known.baseline(now));
         }
     }
 
-    /// Starts an absence, dated back to the last key, if no key was pressed for long enough.
-    pub fn idle(&mut self, now: u64, feed: &Feed) {
-        if now >= self.touched_at.saturating_add(IDLE_MILLIS) && self.left.is_none() {
-            self.lost(now, feed);
-            if let Some(left) = &mut self.left {
-                left.at = self.touched_at;
-            }
+    /// Starts an absence at the last key, with what was known then, if no key was pressed for long enough.
+    pub fn idle(&mut self, now: u64, known: Known<'_>) {
+        if self.left.is_some() {
+            return;
+        }
+        // The value may become known only after the last key, as when the session begins.
+        if self.touched.equity.is_none() {
+            self.touched.equity = known.equity();
+        }
+        if now >= self.touched.at.saturating_add(IDLE_MILLIS) {
+            self.left = Some(self.touched.clone());
         }
     }
 
     /// Ends an absence. Creates a summary if it was long enough.
-    pub fn back(&mut self, now: u64, feed: &Feed) {
-        self.touched_at = now;
+    pub fn back(&mut self, now: u64, known: Known<'_>) {
+        self.touched = known.baseline(now);
+        let feed = known.feed;
         let Some(left) = self.left.take() else { return };
         if now < left.at.saturating_add(LEAST_MILLIS) {
             return;
@@ -105,9 +135,11 @@ impl Away {
             phases: is.phases.saturating_sub(was.phases),
             gas_wei: is.gas_wei.saturating_sub(was.gas_wei),
         };
-        let equity = left.equity.zip(feed.equity.back().map(|(_, equity)| *equity));
+        let equity = left.equity.zip(known.equity());
         let price = feed.prices.back().map(|(_, price)| *price);
-        self.summary = Some(Summary { since: left.at, until: now, counts, equity, price });
+        let transactions = known.snapshot.and_then(|snapshot| snapshot.transactions.as_deref());
+        let blocked_chains = transactions.into_iter().flat_map(TransactionsState::used_outside).cloned().collect();
+        self.summary = Some(Summary { since: left.at, until: now, counts, equity, price, blocked_chains });
     }
 
     /// Discards the summary.

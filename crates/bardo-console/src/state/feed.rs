@@ -111,6 +111,8 @@ pub struct Feed {
     pub equity: VecDeque<(u64, Usd)>,
     /// Price of the first chain's native token over time, oldest first. Kept here so that a frozen view keeps it.
     pub prices: VecDeque<(u64, Decimal)>,
+    /// Fee of the pool that these prices are of, in hundredths of a basis point; `None` if they are the feed's.
+    pub price_pool: Option<u32>,
     /// Stop in force, as the newest event reports it.
     pub stop: Option<HaltChanged>,
     /// Newest caption of a scenario.
@@ -220,6 +222,7 @@ impl Feed {
         let fresh = Self {
             equity,
             prices: std::mem::take(&mut self.prices),
+            price_pool: self.price_pool,
             chains: std::mem::take(&mut self.chains),
             aside: std::mem::take(&mut self.aside),
             ..Self::default()
@@ -465,6 +468,7 @@ impl Feed {
             | CallStatus::Done
             | CallStatus::Rehearsed
             | CallStatus::OnPaper
+            | CallStatus::NotDone
             | CallStatus::Unclear => {}
         }
     }
@@ -517,6 +521,10 @@ impl Feed {
     }
 
     fn thought(&mut self, at: u64, said: &GolemThought) {
+        // A report of the program stands among the events, not under the agent's words.
+        if said.report {
+            return;
+        }
         match self.thoughts.back_mut() {
             Some(last) if last.number == said.thought && last.more => {
                 last.text = SafeText::clean(&format!("{} {}", last.text, said.text), 4_000);

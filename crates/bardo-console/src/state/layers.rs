@@ -25,6 +25,10 @@ use bardo_session::questions::OFFER_NUMBER;
 
 /// Part of a recording that an arrow key skips, in percent.
 const SCRUB_PERCENT: u8 = 5;
+
+/// Width from which the tabs of all screens and the wallet fit in one line.
+const ALL_TABS_WIDTH: u16 = 160;
+
 /// Maximum number of audit log entries shown for one call.
 const STORY_ENTRIES: u32 = 200;
 
@@ -507,7 +511,9 @@ impl State {
                 let reason = SafeText::clean("stopped by the operator", 60);
                 let effects = match action {
                     Action::HoldExitOnly if !exit_only => {
-                        self.show_notice("a higher stop is in force below the hold: Esc returns to it");
+                        self.show_notice(
+                            "exit-only or a higher stop is in force below the hold already: Esc returns to it",
+                        );
                         return Vec::new();
                     }
                     Action::HoldHalt => vec![self.send(SessionCommand::Raise { level: StopLevel::Halt, reason })],
@@ -578,6 +584,10 @@ impl State {
         // Every keystroke restarts the guard time.
         let calm = settled(std::mem::replace(since, now), now);
         match action {
+            // Said, so that nobody takes an ignored key for an answer.
+            Action::QuitCancel | Action::DoIt | Action::QuitFinish if !calm => {
+                self.show_notice("too soon: press the key again");
+            }
             Action::QuitCancel if calm => *picked = true,
             Action::DoIt if calm && *picked => return self.leave(LeaveMode::CancelOrders),
             Action::QuitFinish if calm => return self.leave(LeaveMode::Finish),
@@ -695,10 +705,11 @@ impl State {
         self.operator.requested_scenario.clone().or_else(|| self.session.feed.show.as_ref().map(ToString::to_string))
     }
 
-    /// Ids of the screens, in the order of their tabs. Screens 9 and 0 have a tab while they are shown: the line has no
-    /// room for more than eight.
+    /// Ids of the screens, in the order of their tabs. On a line with no room for more than eight, screens 9 and 0 have a
+    /// tab only while they are shown.
     pub fn tabs(&self) -> Vec<ScreenId> {
-        let rare = |id: ScreenId| matches!(id, ScreenId::Transactions | ScreenId::Agents);
+        let wide = self.display.size.width >= ALL_TABS_WIDTH;
+        let rare = |id: ScreenId| !wide && matches!(id, ScreenId::Transactions | ScreenId::Agents);
         let shown = |id: &ScreenId| !rare(*id) || self.display.screen == *id;
         self.display.screens.ids().filter(shown).collect()
     }

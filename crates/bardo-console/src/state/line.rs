@@ -168,6 +168,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(LogLevel
             (level, "sprite:changed", format!("body: {:?}", changed.to))
         }
         EventKind::GolemNow(now) => (LogLevel::Plain, "golem:now", now.now.to_string()),
+        EventKind::GolemThought(said) if said.report => (LogLevel::Care, "golem:thought", said.text.to_string()),
         EventKind::GolemThought(said) => (LogLevel::Detail, "golem:thought", format!("┆ {}", said.text)),
         EventKind::MemoryHits(hits) => {
             let changes: Vec<&str> = hits.changes.iter().map(SafeText::as_str).collect();

@@ -36,6 +36,7 @@ use feed::Feed;
 pub use layers::Layer;
 use model::Page;
 pub use prompt::PaletteEntry;
+pub(crate) use queries::HEADER_ROWS;
 
 /// Time after the terminal got the focus in which a click is ignored, because it only raised the window; in
 /// milliseconds.
@@ -44,6 +45,10 @@ const FOCUS_CLICK_MILLIS: u64 = 400;
 const NOTICE_MILLIS: u64 = 60_000;
 /// Ticket of the audit log query for call details. No screen uses it.
 const STORY_TICKET: u64 = 2;
+/// Ticket of the audit log query for the outcome of a request of another process. No screen uses it.
+const OUTCOME_TICKET: u64 = 3;
+/// Maximum number of audit entries of one call that are read for it.
+const OUTCOME_ENTRIES: u32 = 1_000;
 /// Maximum number of alerts kept.
 const ALERTS_KEPT: usize = 32;
 /// Time for which an alert stays in the header, in milliseconds.
@@ -246,6 +251,13 @@ pub struct SessionData {
     pub leaving: bool,
 }
 
+impl SessionData {
+    /// Source of a summary of the operator's absence.
+    fn for_absence(&self) -> away::Known<'_> {
+        away::Known { feed: &self.feed, snapshot: self.snapshot.as_deref() }
+    }
+}
+
 /// Display state: the size, the screen in front, and everything over it.
 #[derive(Debug)]
 pub struct Display {
@@ -391,26 +403,28 @@ impl State {
                     self.operator.focused_at = self.clock.now_millis;
                     self.looked();
                 } else {
-                    self.operator.away.lost(self.clock.now_millis, &self.session.feed);
+                    self.operator.away.lost(self.clock.now_millis, self.session.for_absence());
                 }
                 Vec::new()
             }
             Input::Time(now) => {
                 self.clock.now_millis = now;
                 self.expire_notice();
-                self.operator.away.idle(now, &self.session.feed);
+                self.operator.away.idle(now, self.session.for_absence());
                 self.follow_question();
+                let asked = self.ask_outcome();
                 if self.operator.opens_until.take_if(|until| *until < now).is_some() {
                     self.show_notice(NO_DECISION);
                 }
-                self.with_screen(self.display.screen, |view, known, _| view.tick(known))
+                let ticked = self.with_screen(self.display.screen, |view, known, _| view.tick(known));
+                asked.into_iter().chain(ticked).collect()
             }
             Input::Drawn(fit) => {
                 let now = self.clock.now_millis;
                 // At most one approval dialog is open. `fit` is `None` unless it is the topmost layer.
                 for layer in &mut self.display.layers {
                     if let Layer::Decision(decision) = layer {
-                        decision.drawn(now, fit);
+                        decision.drawn(now, fit.clone());
                     }
                 }
                 Vec::new()
@@ -454,7 +468,7 @@ impl State {
     }
 
     fn looked(&mut self) {
-        self.operator.away.back(self.clock.now_millis, &self.session.feed);
+        self.operator.away.back(self.clock.now_millis, self.session.for_absence());
     }
 
     /// Effect that calls the operator, if the options ask for one.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::model::{BlockRow, ChainPage, ChainSnapshot};
-use super::{Effect, HeldOffer, Layer, OWN_TIME_MILLIS, STORY_TICKET, State};
+use super::{Effect, HeldOffer, Layer, OUTCOME_ENTRIES, OUTCOME_TICKET, OWN_TIME_MILLIS, STORY_TICKET, State};
 use crate::screens::{CommandReply, holder};
 use crate::widgets::decision::Decision;
 use bardo_base::fabric::{Event, EventKind};
@@ -28,7 +28,7 @@ fn takes_back(question: &Question) -> bool {
         | RequestSubject::Lower { .. }
         | RequestSubject::LeavePaper
         | RequestSubject::ResetBreaker { .. }
-        | RequestSubject::SellHoldings => true,
+        | RequestSubject::SellHoldings { .. } => true,
     }
 }
 
@@ -64,6 +64,7 @@ impl State {
                     self.display.notice = None;
                 }
                 self.follow_question();
+                effects.extend(self.ask_outcome());
             }
             SessionNews::Snapshot(snapshot) => {
                 let before = self.operator.alerts.back().cloned();
@@ -103,6 +104,11 @@ impl State {
             SessionNews::Found { ticket: STORY_TICKET, found } => {
                 if let Some(Layer::CallDetails(call_details)) = self.display.layers.last_mut() {
                     call_details.audit_rows = Some(found);
+                }
+            }
+            SessionNews::Found { ticket: OUTCOME_TICKET, found } => {
+                if let (QueryResult::Audit { entries }, Some(decision)) = (*found, self.ended_decision()) {
+                    decision.take_outcome(&entries);
                 }
             }
             SessionNews::Found { ticket, found } => return self.receive_reply(ticket, CommandReply::Found(found)),
@@ -242,6 +248,22 @@ impl State {
                 }
             }
         }
+    }
+
+    /// Open dialog of a request that has ended; `None` if there is none.
+    fn ended_decision(&mut self) -> Option<&mut Decision> {
+        self.display.layers.iter_mut().find_map(|layer| match layer {
+            Layer::Decision(decision) if decision.ended_at.is_some() => Some(&mut **decision),
+            _ => None,
+        })
+    }
+
+    /// Query for the outcome of a request of another process whose dialog is open: "it ended" would look like "not done".
+    pub(super) fn ask_outcome(&mut self) -> Option<Effect> {
+        let now = self.clock.now_millis;
+        let (call, _) = self.ended_decision()?.wants_outcome(now)?;
+        let query = SessionQuery::Audit { after: 0, call: Some(call), most: OUTCOME_ENTRIES };
+        Some(self.send(SessionCommand::Look { ticket: OUTCOME_TICKET, query }))
     }
 
     /// Drops an offer that was answered, or whose call has ended.

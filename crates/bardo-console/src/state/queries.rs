@@ -24,7 +24,7 @@ const COUNTDOWN_MILLIS: u64 = 100;
 /// Time for which the session's own clock runs on without news, in milliseconds. Then it stands still.
 const OWN_TIME_RUNS_MILLIS: u64 = 1_500;
 /// Rows of header and tabs, and of prompt and hints, at the usual sizes.
-const HEADER_ROWS: u16 = 2;
+pub(crate) const HEADER_ROWS: u16 = 2;
 const FOOTER_ROWS: u16 = 2;
 
 impl State {
@@ -297,6 +297,10 @@ impl State {
         let mut lines = Vec::new();
         for call in self.session.feed.calls.iter().filter(|call| call.is_activity()) {
             let standing = call.standing();
+            // An offer that nobody commits ends by itself, and leaves nothing behind.
+            if call.is_offer() && standing == CallStatus::Running {
+                continue;
+            }
             // Signed transactions without a settlement count, even if their call has ended.
             if standing.is_open() || standing == CallStatus::Unclear {
                 let passes = call.asked.as_ref().is_some_and(|(_, asked)| asked.passes_by_itself);

@@ -187,7 +187,7 @@ fn intent_row(at: u64, intent: &IntentUpdate) -> Option<TradeCells> {
 
 /// Row of a signed swap. Calls that were only quoted, simulated or rejected are not trades.
 fn call_row(call: &CallSeen) -> Option<TradeCells> {
-    let (_, transaction) = call.transactions.last()?;
+    let (settled_at, transaction) = call.transactions.last()?;
     let card = call.end.as_ref().and_then(|end| end.card.as_ref());
     let none = Value::Null;
     let (data, hints) = card.map_or((&none, &none), |card| (&card.data, card.hints.as_ref().unwrap_or(&none)));
@@ -207,10 +207,11 @@ fn call_row(call: &CallSeen) -> Option<TradeCells> {
         (standing, _) => standing.mark().1.to_lowercase(),
     };
     let agreed = call.verified.as_ref().filter(|_| call.standing() == super::feed::CallStatus::Done);
+    // The preview was made earlier, and an auction and a bridge have the time of their end as well.
     Some((
-        call.started_at,
+        *settled_at,
         [
-            utc(call.started_at),
+            utc(*settled_at),
             call.call_id.to_string(),
             word(call.tool()).into_owned(),
             chain_name(&text(params, "chain")),

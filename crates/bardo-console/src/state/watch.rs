@@ -55,6 +55,7 @@ fn unasked_result(call: &CallSeen, state: Option<EndState>) -> Option<&'static s
             | CallStatus::Blocked
             | CallStatus::Refused
             | CallStatus::Lapsed
+            | CallStatus::NotDone
             | CallStatus::Failed => None,
         },
     }
@@ -77,10 +78,12 @@ impl State {
             Some(model::FeedPrice::Live(price)) => price.to_string().parse().ok(),
             Some(model::FeedPrice::None(_)) | None => None,
         };
+        let pool = finest.map(|pool| pool.fee_pips);
         let price = finest.and_then(|pool| pool.price).or(feed);
         let at = chain.blocks.front().map(|block| block.timestamp.saturating_mul(1000));
         if let (Some(at), Some(price)) = (at, price) {
             self.session.feed.take_price(at, price);
+            self.session.feed.price_pool = pool;
         }
     }
 
@@ -104,6 +107,8 @@ impl State {
                 format!("{chain} {how}: {}", health.why)
             }
             // The agent's first thought after the operator's message is its answer, and is shown beside the prompt.
+            // A report of the program answers no message.
+            EventKind::GolemThought(said) if said.report => return,
             EventKind::GolemThought(said) => {
                 let since = self.operator.said_at.take();
                 let waits = since.is_some_and(|since| self.clock.now_millis <= since.saturating_add(ANSWER_MILLIS));
@@ -142,6 +147,8 @@ impl State {
             }
             EventKind::HaltLowered(halt) => match halt.level {
                 Some(level) => format!("{} lowered the stop to {level}", stopper(&halt.by)),
+                // The stop file is gone then, and with it who lifted the stop.
+                None if halt.by.is_empty() => "the stop was lifted".to_owned(),
                 None => format!("{} lifted the stop", stopper(&halt.by)),
             },
             _ => return,

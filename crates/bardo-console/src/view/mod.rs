@@ -12,7 +12,7 @@ use ratatui::widgets::Widget;
 
 use crate::keymap::{Action, ActiveBinding, Context};
 use crate::painter::{Painter, StyledText, line, styled_width};
-use crate::state::{Candidate, Input, LEAST, Layer, State};
+use crate::state::{Candidate, HEADER_ROWS, Input, LEAST, Layer, State};
 use crate::theme::{Role, Theme};
 use crate::widgets::decision::Decision;
 use crate::widgets::decision::{DecisionDialog, DecisionModel, VisiblePart, badge};
@@ -77,7 +77,9 @@ fn layer(painter: &mut Painter<'_>, state: &State, layer: &Layer, over: Rect) {
         Layer::Quit { picked, .. } => {
             painter.render(dialogs::QuitDialog { theme: painter.theme, state, picked: *picked }, over)
         }
-        Layer::Decision(shown) => painter.render(DecisionDialog::new(decision(state, shown), painter.theme), over),
+        Layer::Decision(shown) => {
+            painter.render(DecisionDialog::new(decision(state, shown), painter.theme), beside_header(shown, over));
+        }
         Layer::Hold { failure, .. } => {
             painter.render(dialogs::HoldDialog { theme: painter.theme, state, failure: failure.as_ref() }, over)
         }
@@ -109,6 +111,18 @@ fn over(area: Rect) -> Rect {
     Rect { height: area.height.saturating_sub(1), ..area }
 }
 
+/// Least height that leaves a decision room below the header, in rows.
+const ROOM_FOR_HEADER: u16 = 34;
+
+/// Area of an approval dialog: what is at stake, and what runs, stays in view above it where there is room. Full screen and
+/// small terminals need all rows.
+fn beside_header(shown: &Decision, over: Rect) -> Rect {
+    if shown.full || over.height < ROOM_FOR_HEADER {
+        return over;
+    }
+    Rect { y: over.y + HEADER_ROWS, height: over.height - HEADER_ROWS, ..over }
+}
+
 /// View model of an approval dialog, with the state's context.
 fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
     let question = decision.shown.as_deref();
@@ -119,9 +133,10 @@ fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
         read_only: state.options.watch_only,
         decision,
         name: here.map(|ready| ready.name.as_str()),
+        golem: state.session.ready.as_ref().map(|ready| (&ready.golem_id, ready.name.as_str())),
         network: state.session.page.network.as_ref().map(|network| network.name.as_str()),
         before: call.and_then(|call| call.before.as_ref()),
-        outcome: question.and_then(|question| state.outcome_of(question)),
+        outcome: decision.outcome.as_ref().or_else(|| question.and_then(|question| state.outcome_of(question))),
         now: state.known().live(),
         clock: state.clock.now_millis,
     }
@@ -130,13 +145,13 @@ fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
 /// Visible part of the topmost approval dialog at the state's size. `None` without one, or if it cannot be answered.
 fn decision_fit(state: &State) -> Option<VisiblePart> {
     let Some(Layer::Decision(shown)) = state.display.layers.last().filter(|_| !state.too_small()) else { return None };
-    decision(state, shown).fit(over(state.area()))
+    decision(state, shown).fit(beside_header(shown, over(state.area())))
 }
 
 /// Index of the warning that is drawn at a position of the topmost approval dialog.
 fn to_read_at(state: &State, at: Position) -> Option<usize> {
     let Some(Layer::Decision(shown)) = state.display.layers.last().filter(|_| !state.too_small()) else { return None };
-    decision(state, shown).to_read_at(over(state.area()), at)
+    decision(state, shown).to_read_at(beside_header(shown, over(state.area())), at)
 }
 
 /// View of a too small terminal: kind of money, required and actual size, waiting requests, and an open leave or hold

@@ -160,6 +160,7 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
         thought: 2,
         text: text("WETH is 57 % of what I hold. Target is 55. Sell 0.25 now, then UNI if it stays cheap."),
         more: false,
+        report: false,
     };
     let now = words("Selling 0.25 WETH for USDC, to bring WETH under 55 %.", "Buy UNI for $2,047. Waits for you.");
     tell(

@@ -175,21 +175,21 @@ fn scrolled(state: &mut State) -> Result<String, TestCaseError> {
         let Some((at, (first, last, of))) = rows.iter().enumerate().find_map(|(at, row)| Some((at, counted(row)?)))
         else {
             prop_assert!(
-                fit.above + fit.shown == fit.lines,
+                fit.above + fit.shown == fit.lines.len(),
                 "{} of {} lines, and not a word of it\n{}",
                 fit.shown,
-                fit.lines,
+                fit.lines.len(),
                 shown
             );
             return Ok(rows.iter().map(|row| words(&within(row))).collect());
         };
         prop_assert_eq!(
             (first, last, of),
-            (fit.first + 1 - fit.above, fit.first + fit.shown - fit.above, fit.lines - fit.above),
+            (fit.first + 1 - fit.above, fit.first + fit.shown - fit.above, fit.lines.len() - fit.above),
             "{}",
             shown
         );
-        prop_assert!(decision.full || fit.above + fit.shown < fit.lines, "{}", shown);
+        prop_assert!(decision.full || fit.above + fit.shown < fit.lines.len(), "{}", shown);
         for (index, row) in (first..=last).zip(&rows[at + 1..]) {
             lines.insert(index, words(&within(row)));
         }

@@ -69,7 +69,7 @@ pub(super) fn running(width: u16, height: u16, words: &SafeText) -> State {
     let now = GolemState { now: words.clone(), next: words.clone(), step: Some((2, 4)), delegation: vec![] };
     let kinds = [
         EventKind::GolemNow(now),
-        EventKind::GolemThought(GolemThought { thought: 1, text: words.clone(), more: false }),
+        EventKind::GolemThought(GolemThought { thought: 1, text: words.clone(), more: false, report: false }),
     ];
     let event =
         |(seq, kind)| Arc::new(Event { seq, at: 1_700_000_000_000, golem_id: golem_id.clone(), call_id: None, kind });

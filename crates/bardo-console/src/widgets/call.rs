@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use super::Moment;
 use super::decision::ends_words;
-use super::figure::{countdown, running, took};
+use super::figure::{countdown, left, running, took};
 use super::paint::Row;
 use super::status::CardStatus;
 use super::words::failure_words;
 use crate::painter::StyledText;
 use crate::theme::Role;
 use bardo_base::error::ErrorCode;
-use bardo_base::fabric::{ApprovalOutcome, EventKind, ToolFacts};
+use bardo_base::fabric::{ApprovalOutcome, EventKind, SimulatedChange, ToolFacts};
 use bardo_base::text::SafeText;
 
 /// Maximum length of a failure message, in characters.
@@ -60,6 +60,8 @@ pub struct CallModel {
     pub signs: bool,
     /// True for a call that was done in paper mode, with nothing signed.
     pub on_paper: bool,
+    /// Expiry of its simulated offer while nobody has committed it, in milliseconds since the Unix epoch.
+    pub offered_until: Option<u64>,
 }
 
 impl CallModel {
@@ -71,6 +73,15 @@ impl CallModel {
 
     /// Applies an event of this call.
     pub fn fold(&mut self, at: u64, kind: &EventKind) {
+        match kind {
+            EventKind::PermitIssued(permit) => {
+                self.offered_until = Some(permit.expires_at);
+                self.use_amount_of(&permit.changes);
+            }
+            // Checks are made again before the signature, and say nothing about the offer.
+            EventKind::SafetyCheck(_) | EventKind::ToolOverrun(_) | EventKind::MemoryHits(_) => {}
+            _ => self.offered_until = None,
+        }
         match kind {
             EventKind::ToolStart(start) => {
                 let signs = start.facts().signs;
@@ -134,6 +145,31 @@ impl CallModel {
         }
     }
 
+    /// Replaces an amount that says `max` by what the simulation moves of the token that it is about.
+    fn use_amount_of(&mut self, changes: &[SimulatedChange]) {
+        if !self.param("amount").as_str().eq_ignore_ascii_case("max") {
+            return;
+        }
+        let named = ["token_in", "token"].map(|name| self.param(name));
+        let is_named = |change: &&SimulatedChange| {
+            let address = change.address.map(|address| address.to_string());
+            named.iter().any(|name| {
+                *name == change.symbol || address.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(name.as_str()))
+            })
+        };
+        let moved = changes.iter().filter(|change| !change.gas).find(is_named);
+        let amount = moved.map(|change| change.change.as_str().trim_start_matches(['+', '-', '−']).to_owned());
+        if let (Some(amount), Some(asked)) = (amount, self.params.get_mut("amount")) {
+            *asked = Value::from(amount);
+        }
+    }
+
+    /// Text about a simulated offer that nobody has committed; `None` if there is none.
+    fn offer_words(&self, now: Moment) -> Option<String> {
+        let until = self.offered_until.filter(|_| !self.status.is_over() && self.status != CardStatus::Waiting)?;
+        Some(format!("≈ offer, {}: not signed", left(until / 1000, now)))
+    }
+
     /// Parameter as text; empty if there is none.
     pub fn param(&self, name: &str) -> SafeText {
         super::figure::text(&self.params, name).unwrap_or_default()
@@ -145,6 +181,9 @@ impl CallModel {
         let word = if self.on_paper { "done on PAPER" } else { status.word() };
         let mut words = format!("{} {word}", status.mark());
         let mut role = status.role();
+        if let Some(words) = self.offer_words(now) {
+            return vec![(words, Role::Chart)];
+        }
         match status {
             CardStatus::Loading | CardStatus::Running => {
                 let doing = self.step.as_ref().map_or(status.word(), |(step, ..)| step.as_str());
@@ -178,6 +217,9 @@ impl CallModel {
     /// Text at the right end of the call's line.
     pub fn line_end(&self, now: Moment) -> Vec<StyledText> {
         match (self.status, self.millis) {
+            (CardStatus::Loading | CardStatus::Running, _) if self.offered_until.is_some() => {
+                vec![("offer".to_owned(), Role::Chart)]
+            }
             (CardStatus::Loading | CardStatus::Running, _) => vec![(running(self.at, now), Role::Chart)],
             (CardStatus::Waiting, _) if self.passes_by_itself => {
                 let words = self.lapses_at.map(|ends| ends_words(ends, true, now, EDGE)).unwrap_or_default();

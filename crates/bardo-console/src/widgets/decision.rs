@@ -3,13 +3,17 @@
 
 mod dialog_state;
 mod password_input;
+mod read_marks;
 mod rows;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::widgets::Widget;
 
-pub use dialog_state::{AnswerForm, Decision, DecisionOutcome, GUARD_MILLIS};
+pub use dialog_state::{AnswerForm, Decision, DecisionOutcome, ENDED_MILLIS, GUARD_MILLIS};
+pub use read_marks::LineText;
+use read_marks::line_texts;
+pub(in crate::widgets) use read_marks::numbered_lines;
 use rows::{asked, body, brief_body, heading, raw, scope_rows};
 pub use rows::{ends_words, question_brief, question_line};
 
@@ -66,6 +70,8 @@ struct DialogLayout {
     inner: Rect,
     head: Vec<Row>,
     middle: Vec<Row>,
+    /// Texts of all lines from the title to the end of the body, in their order.
+    texts: Vec<LineText>,
     foot: Vec<Row>,
     /// First visible line of the answers. If they do not all fit, the line with the cursor is visible.
     foot_first: usize,
@@ -75,12 +81,12 @@ struct DialogLayout {
 }
 
 /// Visible part of the dialog, which counts as seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VisiblePart {
     /// Width that the lines are wrapped to, in columns.
     pub columns: usize,
-    /// Total number of lines of title and body, whichever of them scrolls.
-    pub lines: usize,
+    /// Texts of all lines of title and body, whichever of them scrolls.
+    pub lines: Vec<LineText>,
     /// Number of lines above the scrolling part, which are always visible.
     pub above: usize,
     /// Index of the first visible scrolling line.
@@ -98,6 +104,8 @@ pub struct DecisionModel<'a> {
     pub decision: &'a Decision,
     /// Name of the requesting Golem; `None` if only its id is known.
     pub name: Option<&'a str>,
+    /// Id and name of the session's Golem, if known: a standing approval is given to a Golem.
+    pub golem: Option<(&'a GolemId, &'a str)>,
     /// Name of the network, if known.
     pub network: Option<&'a str>,
     /// Expected outcome of an earlier offer for the same trade, which failed because the price moved.
@@ -153,20 +161,19 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<DialogLayout> {
             | RequestSubject::Lower { .. }
             | RequestSubject::LeavePaper
             | RequestSubject::ResetBreaker { .. }
-            | RequestSubject::SellHoldings => Vec::new(),
+            | RequestSubject::SellHoldings { .. } => Vec::new(),
         };
         first.insert(0, Row { left: place, right: validity.clone(), keep: true });
     }
     let edge = if on_edge { validity } else { Vec::new() };
+    let below = match (decision.raw, brief) {
+        (true, _) => raw(question),
+        (false, false) => body(question, decision, columns),
+        (false, true) => brief_body(question, decision, columns),
+    };
+    let texts = line_texts(&[first.as_slice(), below.as_slice()].concat(), columns);
     let mut head = wrapped(first, columns);
-    let mut middle_rows = wrapped(
-        match (decision.raw, brief) {
-            (true, _) => raw(question),
-            (false, false) => body(question, decision, columns),
-            (false, true) => brief_body(question, decision, columns),
-        },
-        columns,
-    );
+    let mut middle_rows = wrapped(below, columns);
     let mut foot = wrapped(foot(model, question, columns), columns);
     // If everything fits, the rule above the body shows its first heading.
     let fits = head.len() + middle_rows.len() + foot.len() + 3 <= usize::from(area.height);
@@ -212,6 +219,7 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<DialogLayout> {
         inner,
         head,
         middle: middle_rows,
+        texts,
         foot,
         foot_first,
         foot_room,
@@ -277,8 +285,8 @@ fn fit(model: DecisionModel<'_>, area: Rect) -> Option<VisiblePart> {
     // Incomplete answers leave no room for a line above them. Lines are counted from the title, so that their numbers
     // stay the same whether the title is fixed or scrolls.
     let above = layout.head.len() + usize::from(layout.heading.is_some());
-    let (lines, first) = (above + layout.middle.len(), above + layout.offset);
-    (shown > 0).then_some(VisiblePart { columns, lines, above, first, shown, raw: model.decision.raw })
+    let first = above + layout.offset;
+    (shown > 0).then_some(VisiblePart { columns, lines: layout.texts, above, first, shown, raw: model.decision.raw })
 }
 
 fn to_read_at(model: DecisionModel<'_>, area: Rect, at: Position) -> Option<usize> {
@@ -487,7 +495,11 @@ fn head(model: DecisionModel<'_>, question: &Question, brief: bool) -> Vec<Row> 
     let (decision, name, places) = (model.decision, model.name, places(model.decision));
     let mut rows = vec![Row::new(asked(question, places), Role::TextStrong)];
     if let (Some(value), Some(row)) = (question.value, rows.first_mut()) {
-        row.right = vec![(cents(value), Role::TextStrong)];
+        // A deposit takes what the price makes of it, up to a maximum.
+        let deposits =
+            matches!(&question.about, RequestSubject::Action(action) if action.intent.as_str() == "liquidity");
+        let most = if deposits { "at most " } else { "" };
+        row.right = vec![(format!("{most}{}", cents(value)), Role::TextStrong)];
     }
     let reasons: Vec<String> = reasons(&question.reasons).iter().map(|why| readable(why, places)).collect();
     let mut why = Row::new("Asked because  ", Role::TextDim).then(reasons.join(" · "), Role::Dialog);
@@ -545,7 +557,7 @@ fn body_title(question: &Question, decision: &Decision) -> &'static str {
             RequestSubject::Lower { .. }
             | RequestSubject::LeavePaper
             | RequestSubject::ResetBreaker { .. }
-            | RequestSubject::SellHoldings,
+            | RequestSubject::SellHoldings { .. },
             _,
         ) => "What it means",
     }
@@ -564,7 +576,7 @@ const fn ids_below(columns: usize) -> bool {
 
 /// Returns true for a request to sell all holdings, which a different stop ends.
 fn sells(model: DecisionModel<'_>) -> bool {
-    matches!(model.decision.shown.as_deref().map(|shown| &shown.about), Some(RequestSubject::SellHoldings))
+    matches!(model.decision.shown.as_deref().map(|shown| &shown.about), Some(RequestSubject::SellHoldings { .. }))
 }
 
 /// Rows in place of the answers once the request has ended: result, typed text, and the keys that close the dialog.
@@ -597,9 +609,9 @@ fn ended(model: DecisionModel<'_>) -> Vec<Row> {
         rows.push(Row::new("Not sent: ", Role::TextDim).then(field.text().to_owned(), Role::Dialog).kept());
     }
     rows.push(
-        Row::new("Enter", Role::Key)
-            .then(" or ", Role::TextDim)
-            .then("Esc", Role::Key)
+        Row::new("Esc", Role::Key)
+            .then(" or, after two seconds, ", Role::TextDim)
+            .then("Enter", Role::Key)
             .then(" closes this. Other keys only scroll.", Role::TextDim),
     );
     rows
@@ -701,11 +713,8 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
     match key_message(model) {
         Some(words) => rows.push(Row { right: ids, ..Row::new(words, Role::StateCare).kept() }),
         // In a text field, letters are text.
-        None if decision.form.is_some() => {
-            if !ids.is_empty() {
-                rows.push(Row { right: ids, ..Row::default() });
-            }
-        }
+        // The row stays, so that a message moves nothing.
+        None if decision.form.is_some() => rows.push(Row { right: ids, ..Row::default() }),
         None => {
             let zoom = if decision.full { "less" } else { "full screen" };
             let raw = if decision.raw { "back" } else { "raw call" };

@@ -74,18 +74,23 @@ pub fn percent(value: Decimal) -> String {
 /// Comparison of a result with its quote, with a role that marks a shortfall of 1 % or more. `None` if they cannot be
 /// compared.
 pub fn against_quote(actual: &str, quoted: &str) -> Option<(String, Role)> {
+    against(actual, quoted, ["quote", "the quote"])
+}
+
+/// As [`against_quote`], with the names of the compared figure after `over` and after `exactly`.
+pub(super) fn against(actual: &str, quoted: &str, [named, exact]: [&str; 2]) -> Option<(String, Role)> {
     let (actual, quoted) = (decimal(actual)?, decimal(quoted)?);
     if quoted.is_zero() {
         return None;
     }
     let change = actual.checked_sub(quoted)?.checked_div(quoted)?.checked_mul(Decimal::ONE_HUNDRED)?;
     if change.is_zero() {
-        return Some(("exactly the quote".to_owned(), Role::StateGood));
+        return Some((format!("exactly {exact}"), Role::StateGood));
     }
     let words = if change.is_sign_negative() { "under" } else { "over" };
     let far = change.abs() >= Decimal::ONE;
     let role = if change.is_sign_negative() && far { Role::StateCare } else { Role::StateGood };
-    Some((format!("{} {words} quote", percent(change.abs())), role))
+    Some((format!("{} {words} {named}", percent(change.abs())), role))
 }
 
 /// Label and role for a price impact in percent: below 0.5, up to 2, and above.

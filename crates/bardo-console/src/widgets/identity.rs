@@ -226,9 +226,9 @@ fn flag_words(flag: &SafeText) -> String {
 /// Recommendation in words, with its colour.
 fn recommendation(name: &str) -> (&'static str, Role) {
     match name {
-        "high_value" => ("enough for dealings of high value", Role::StateGood),
-        "while_thriving" => ("enough for dealings of high value while THRIVING", Role::StateCare),
-        _ => ("not enough for dealings of high value", Role::StateBad),
+        "high_value" => ("high-value tier", Role::StateGood),
+        "while_thriving" => ("high-value tier while THRIVING", Role::StateCare),
+        _ => ("low-value tier", Role::StateBad),
     }
 }
 

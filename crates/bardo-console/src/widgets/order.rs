@@ -6,16 +6,17 @@ use rust_decimal::prelude::ToPrimitive;
 
 use super::call::CallModel;
 use super::chart::{Curve, place};
-use super::figure::{against_quote, ago, amount, decimal, left, memory_rows, paid};
+use super::figure::{against, ago, amount, decimal, left, memory_rows, paid};
 use super::paint::{CardLine, Group, Row, Title};
 use super::reasons::Reasons;
 use super::status::CardStatus;
 use super::{CardKeys, CardView, Moment, keyed};
-use crate::format::{age, grouped, gwei, short_address, short_hash};
+use crate::format::{age, dollars, grouped, gwei, short_address, short_hash};
 use crate::painter::StyledText;
 use crate::theme::Role;
-use bardo_base::fabric::{DecayUnit, EventKind, FillerOffer, OrderFill, OrderStatus, OrderUpdate};
+use bardo_base::fabric::{DecayUnit, EventKind, FillerOffer, LeastOut, OrderFill, OrderStatus, OrderUpdate};
 use bardo_base::text::{SafeText, width};
+use bardo_base::units::Usd;
 
 /// Age of the last update from which an open order is shown as stale, in milliseconds.
 const STALE_AFTER_MILLIS: u64 = 30_000;
@@ -39,6 +40,19 @@ pub struct OrderModel {
     pub memory: Option<(u32, Vec<SafeText>)>,
     /// Extra rows of the curve, where there is room.
     pub taller: usize,
+    /// Terms of the order while it is only offered, or waits for an answer.
+    pub terms: Option<OrderTerms>,
+}
+
+/// Terms of an order that is not signed yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderTerms {
+    /// Minimum amount received, if the offer names it.
+    pub least: Option<LeastOut>,
+    /// Dollars of what leaves the wallet, without gas.
+    pub leaves: Option<Usd>,
+    /// Expiry of the offer, in milliseconds since the Unix epoch.
+    pub expires_at: u64,
 }
 
 /// Display name of an order type.
@@ -101,6 +115,10 @@ impl OrderModel {
             EventKind::MemoryHits(hits) => self.memory = Some((hits.similar, hits.changes.clone())),
             other => {
                 self.call.fold(at, other);
+                if let EventKind::PermitIssued(permit) = other {
+                    let (least, leaves) = (permit.least(), permit.leaves_usd);
+                    self.terms = Some(OrderTerms { least, leaves, expires_at: permit.expires_at });
+                }
                 let EventKind::ToolEnd(end) = other else { return };
                 let Some(hints) = end.card.as_ref().and_then(|card| card.hints.as_ref()) else { return };
                 self.reasons = Reasons::read(hints);
@@ -173,7 +191,7 @@ impl OrderModel {
         };
         Row::new(label, Role::TextDim)
             .then(amount(shown), Role::TextStrong)
-            .then("   quote ", Role::TextDim)
+            .then("   pools ", Role::TextDim)
             .then(amount(&order.quoted_out), Role::Text)
             .then("   worst case ", Role::TextDim)
             .then(amount(&order.end_amount), Role::Text)
@@ -186,7 +204,7 @@ impl OrderModel {
                 .then(who, Role::Text)
                 .then(format!(" at {}", position_words(order, fill.position)), Role::TextDim),
         ];
-        if let Some((words, role)) = against_quote(&fill.amount_out, &order.quoted_out) {
+        if let Some((words, role)) = against_pools(&fill.amount_out, &order.quoted_out) {
             rows.push(Row::new(words, role).then(format!(" {}", amount(&order.quoted_out)), Role::TextDim));
         }
         let block = fill.tx.block.map_or(String::new(), |block| format!("  block #{}", grouped(&block.to_string())));
@@ -197,6 +215,12 @@ impl OrderModel {
     fn money_row(order: &OrderUpdate) -> Row {
         Row::new("Money: ", Role::TextDim).then(order.money.as_str(), Role::Text).kept()
     }
+}
+
+/// Comparison of a fill with what the pools would have paid when the order was signed. The quote of an auction is the start
+/// of its curve, which is another figure.
+fn against_pools(filled: &str, pools: &str) -> Option<(String, Role)> {
+    against(filled, pools, ["the pools", "what the pools paid"])
 }
 
 /// Position on the curve as text, relative to the start of the curve.
@@ -322,7 +346,7 @@ impl CardView for OrderModel {
                     ],
                 });
                 let text = match &order.fill {
-                    Some(fill) => against_quote(&fill.amount_out, &order.quoted_out),
+                    Some(fill) => against_pools(&fill.amount_out, &order.quoted_out),
                     // The line already begins with the mark.
                     None => Some((self.words(now), status.role())),
                 };
@@ -348,8 +372,8 @@ impl CardView for OrderModel {
         Title { left: vec![(self.name(), Role::Title)], right: self.status_text(now) }
     }
 
-    fn short(&self, _now: Moment) -> Vec<Row> {
-        let Some(order) = &self.order else { return self.without_order() };
+    fn short(&self, now: Moment) -> Vec<Row> {
+        let Some(order) = &self.order else { return self.without_order(now) };
         let mut rows = vec![Self::figures(order), Self::money_row(order)];
         if !order.remark.is_empty() {
             rows.push(Row::new(order_words(order.remark.as_str()), Role::TextDim));
@@ -358,7 +382,7 @@ impl CardView for OrderModel {
     }
 
     fn full(&self, now: Moment, columns: usize) -> Vec<Row> {
-        let Some(order) = &self.order else { return self.without_order() };
+        let Some(order) = &self.order else { return self.without_order(now) };
         let mut rows = self.call.failure_rows();
         rows.push(Self::figures(order));
         rows.extend(curve_rows(order, columns, CURVE_ROWS + self.taller));
@@ -409,9 +433,25 @@ impl CardView for OrderModel {
 }
 
 impl OrderModel {
-    fn without_order(&self) -> Vec<Row> {
+    /// Amounts of an order that is not signed yet; `None` once it is over, or before its offer.
+    fn terms_row(&self, now: Moment) -> Option<Row> {
+        let terms = self.terms.as_ref().filter(|_| !self.call.status.is_over())?;
+        let (asked, symbol) = (paid(self.call.param("amount").as_str()), self.call.param("token_in"));
+        let mut row = Row::new("pay ", Role::TextDim).then(format!("{asked} {symbol}"), Role::Text);
+        if let Some(leaves) = terms.leaves {
+            row = row.then(format!(" {}", dollars(leaves)), Role::TextDim);
+        }
+        if let Some(least) = &terms.least {
+            let words = format!("{} {}", amount(least.amount.as_str()), least.symbol);
+            row = row.then("   get at least ", Role::TextDim).then(words, Role::TextStrong);
+        }
+        Some(row.end(format!("offer {}", left(terms.expires_at / 1000, now)), Role::TextDim))
+    }
+
+    fn without_order(&self, now: Moment) -> Vec<Row> {
         let mut rows = self.call.failure_rows();
         if rows.is_empty() {
+            rows.extend(self.terms_row(now));
             rows.push(match self.call.status {
                 CardStatus::Empty => Row::new("No order.", Role::TextDim),
                 _ => self.call.pending_row("Being checked and signed…"),

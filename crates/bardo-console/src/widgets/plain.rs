@@ -1,18 +1,21 @@
 //! Card of a call whose tool has no widget: request and result in a few fields.
 
-use alloy_primitives::B256;
+use std::collections::BTreeMap;
+
+use alloy_primitives::{B256, U256};
 use serde_json::Value;
 
 use super::call::CallModel;
-use super::figure::{decimal, paid, readable};
+use super::figure::{amount, decimal, paid, readable};
 use super::paint::{CardLine, Group, Row, Title};
 use super::status::CardStatus;
 use super::words::{counted, transaction_words};
 use super::{CardView, Moment};
 use crate::format::{grouped, short_address, short_hash};
 use crate::theme::Role;
-use bardo_base::fabric::{EventKind, TxState};
+use bardo_base::fabric::{EventKind, SimulatedChange, TxState};
 use bardo_base::text::SafeText;
+use bardo_base::units::TokenAmount;
 
 pub use bardo_base::display::tool_word;
 
@@ -34,6 +37,12 @@ pub struct PlainModel {
     pub sent: Option<TxState>,
     /// True if the last transaction of its plan was confirmed.
     pub confirmed: bool,
+    /// Balances of the account that the simulation changes, without gas.
+    pub moves: Vec<SimulatedChange>,
+    /// Gas cost of its transactions in wei, by their hash.
+    pub gas: BTreeMap<B256, U256>,
+    /// True if the chain agrees with what was declared; `None` before the comparison.
+    pub matched: Option<bool>,
 }
 
 impl PlainModel {
@@ -45,6 +54,18 @@ impl PlainModel {
     /// Applies an event of its call.
     pub fn fold(&mut self, at: u64, kind: &EventKind) {
         self.call.fold(at, kind);
+        match kind {
+            EventKind::PermitIssued(permit) => {
+                self.moves = permit.changes.iter().filter(|change| !change.gas).cloned().collect();
+            }
+            EventKind::ToolVerified(verified) => self.matched = Some(verified.matched),
+            EventKind::TxUpdate(update) => {
+                if let Some(cost) = update.gas_cost_wei {
+                    self.gas.insert(update.hash, cost);
+                }
+            }
+            _ => {}
+        }
         if let EventKind::TxUpdate(update) = kind {
             self.sent = Some(update.state);
             self.confirmed = update.state == TxState::Confirmed && update.leg >= update.of;
@@ -84,6 +105,50 @@ impl PlainModel {
             }
             _ => None,
         }
+    }
+
+    /// Balances that the action moves, such as `−0.1 WETH, −365.5733 USDC`; `None` if it moves none.
+    fn moved(&self) -> Option<String> {
+        let words = |change: &SimulatedChange| {
+            let unsigned = change.change.as_str().trim_start_matches(['+', '-', '−']);
+            let (sign, figure) = match change.change.as_str().starts_with('+') {
+                true => ("+", amount(unsigned)),
+                false => ("−", paid(unsigned)),
+            };
+            format!("{sign}{figure} {}", address_words(change.symbol.as_str()))
+        };
+        let all: Vec<String> = self.moves.iter().map(words).collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
+
+    /// Rows of the balances before and after, and of what the transactions cost and what the chain says.
+    fn outcome_rows(&self) -> Vec<Row> {
+        let mut rows: Vec<Row> = Vec::new();
+        for change in &self.moves {
+            let figure = |text: &SafeText| if text.is_empty() { "?".to_owned() } else { amount(text.as_str()) };
+            let words = format!("{} → {}", figure(&change.before), figure(&change.after));
+            let symbol = address_words(change.symbol.as_str());
+            rows.push(
+                Row::new(format!("{symbol}  "), Role::TextStrong)
+                    .then(words, Role::Text)
+                    .end("simulated", Role::TextDim),
+            );
+        }
+        let gas = self.gas.values().fold(U256::ZERO, |sum, cost| sum.saturating_add(*cost));
+        let mut row = Row::default();
+        if !gas.is_zero() {
+            row = row.then("gas ", Role::TextDim).then(paid(&TokenAmount::ether(gas).to_string()), Role::Text);
+        }
+        if let Some(matched) = self.matched {
+            let gap = if row.left.is_empty() { "" } else { "   " };
+            let (words, role) =
+                if matched { ("Chain agrees ✓", Role::StateGood) } else { ("Chain disagrees ✕", Role::StateBad) };
+            row = row.then(gap, Role::TextDim).then(words, role);
+        }
+        if !row.left.is_empty() {
+            rows.push(row);
+        }
+        rows
     }
 
     /// Row with the position of the money during the call; `None` if no money moves.
@@ -183,9 +248,11 @@ impl CardView for PlainModel {
         let kind = tool_word(self.call.tool.as_str());
         let mut groups = Vec::new();
         let shown = if self.line.is_empty() { scalar_fields(&self.call.params) } else { self.line.clone() };
-        match self.subject() {
-            Some(subject) => groups.push(Group::new(0, subject.line, Role::Text)),
-            None => {
+        match (self.subject(), self.moved()) {
+            (Some(subject), _) => groups.push(Group::new(0, subject.line, Role::Text)),
+            // What moves says more than the names of its parameters.
+            (None, Some(moved)) => groups.push(Group::new(0, moved, Role::Text)),
+            (None, None) => {
                 for (rank, (name, value)) in (0..).zip(shown.iter().take(4)) {
                     let gap = if rank == 0 { "" } else { "  " };
                     // The kind before it may end with the name.
@@ -215,13 +282,14 @@ impl CardView for PlainModel {
         }
         let subject = self.subject();
         let mut row = Row::default();
-        for (name, value) in shown.iter().filter(|(name, _)| subject.is_none() || !IN_SUBJECT.contains(&name.as_str()))
-        {
+        let told = |name: &str| subject.is_some() && IN_SUBJECT.contains(&name) || !self.moves.is_empty();
+        for (name, value) in shown.iter().filter(|(name, _)| !told(name.as_str())) {
             row = row.then(format!("{name} "), Role::TextDim).then(format!("{value}   "), Role::Text);
         }
         // The position of the money comes before the request, so that a short card does not drop it.
         rows.extend(self.money_row());
         rows.extend(subject.map(|subject| Row::new(subject.detail, Role::Text)));
+        rows.extend(self.outcome_rows());
         if !row.left.is_empty() {
             rows.push(row);
         }
@@ -233,10 +301,18 @@ impl CardView for PlainModel {
         if self.call.status == CardStatus::Empty {
             rows.push(Row::new("No request yet.", Role::TextDim));
         }
-        for (name, value) in fields(&self.call.params).into_iter().filter(|one| !self.summary.contains(one)) {
+        let subject = self.subject();
+        let in_subject = |name: &SafeText| subject.is_some() && IN_SUBJECT.contains(&name.as_str());
+        if let Some(subject) = &subject {
+            rows.push(Row::new(subject.detail.as_str(), Role::Text));
+        }
+        rows.extend(self.outcome_rows());
+        let asked = fields(&self.call.params);
+        let asked = asked.into_iter().filter(|one| !self.summary.contains(one) && !in_subject(&one.0));
+        for (name, value) in asked {
             rows.push(Row::new(format!("{name} "), Role::TextDim).then(value.as_str(), Role::Text));
         }
-        for (name, value) in &self.summary {
+        for (name, value) in self.summary.iter().filter(|(name, _)| !in_subject(name)) {
             rows.push(Row::new(format!("{name} "), Role::TextDim).then(value.as_str(), Role::TextStrong));
         }
         rows.extend(self.money_row());

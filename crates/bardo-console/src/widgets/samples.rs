@@ -286,8 +286,7 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
                 { "about": "slippage", "words": "the minimum output is in the calldata" },
                 match state {
                     "simulated" => json!({ "about": "visibility", "words": "nothing was sent" }),
-                    _ => json!({ "about": "visibility", "words": "sent through the public mempool; on mainnet, a private \
-                        relay is used above private_rpc_above_usd" }),
+                    _ => json!({ "about": "visibility", "words": "sent through the public mempool" }),
                 },
                 { "about": "deadline", "words": "it cannot be settled later" },
             ],

@@ -258,6 +258,7 @@ impl CardView for SwapModel {
         } else if status.in_flight() {
             let (step, role) = match (self.running(), status) {
                 (_, CardStatus::Waiting) => ("waits for you".to_owned(), Role::StateCare),
+                _ if self.call.offered_until.is_some() => ("not signed".to_owned(), Role::TextDim),
                 (Some(step), CardStatus::Running) => (step.name.to_string(), Role::TextDim),
                 _ => (self.money(), Role::TextDim),
             };
@@ -269,7 +270,7 @@ impl CardView for SwapModel {
     fn title(&self, now: Moment) -> Title {
         let right = match (self.call.status, self.running()) {
             _ if self.disagrees() => vec![("✕ CHAIN DISAGREES".to_owned(), Role::StateBad)],
-            (CardStatus::Running, Some(step)) => {
+            (CardStatus::Running, Some(step)) if self.call.offered_until.is_none() => {
                 let word = step.name.as_str().split(' ').next().unwrap_or("").to_lowercase();
                 vec![(format!("▸ {word} {}", super::figure::running(step.began, now)), Role::Chart)]
             }

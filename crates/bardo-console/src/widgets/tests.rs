@@ -284,7 +284,7 @@ proptest! {
                 4 => {
                     let all = samples::decisions();
                     let (_, decision) = &all[which % all.len()];
-                    let model = DecisionModel { decision, name: Some("Ada"), network: Some("devnet"), before: None, outcome: None, read_only: false, now, clock: now.millis };
+                    let model = DecisionModel { decision, name: Some("Ada"), golem: None, network: Some("devnet"), before: None, outcome: None, read_only: false, now, clock: now.millis };
                     painter.render(DecisionDialog::new(model, painter.theme), area);
                 }
                 0 => painter.render(LineChart::new(&samples::chart(), painter.theme, now), area),
@@ -346,6 +346,7 @@ fn model_of(decision: &Decision) -> DecisionModel<'_> {
         read_only: false,
         decision,
         name: Some("Ada"),
+        golem: None,
         network: Some("devnet"),
         before: None,
         outcome: None,
@@ -397,6 +398,7 @@ fn a_decisions_keys_are_guarded_by_the_machines_time_and_not_by_a_shows() {
             read_only: false,
             decision: &decision,
             name: None,
+            golem: None,
             network: Some("devnet"),
             before: None,
             outcome: None,
@@ -506,6 +508,7 @@ fn a_decision_that_ended_says_how() {
             read_only: false,
             decision: &decision,
             name: None,
+            golem: None,
             network: Some("devnet"),
             before: None,
             outcome: resolved.as_ref(),
@@ -574,6 +577,7 @@ fn what_is_signed_is_told_with_times_and_units_and_raw_on_demand() {
             read_only: false,
             decision,
             name: Some("Ada"),
+            golem: None,
             network: Some("devnet"),
             before: None,
             outcome: None,

@@ -93,7 +93,11 @@ impl Actor for GolemActor {
                     (played.done, played.cued) = (true, true);
                 });
                 let text = SafeText::clean(&format!("I cannot run here: {why}"), 400);
-                fabric.emit(&golem_id, None, EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
+                fabric.emit(
+                    &golem_id,
+                    None,
+                    EventKind::GolemThought(GolemThought { thought: 0, text, more: false, report: false }),
+                );
             }
         })
     }

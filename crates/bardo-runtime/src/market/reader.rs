@@ -399,8 +399,11 @@ fn lending_state(state: &MarketState, network: &Network, prices: &BTreeMap<Addre
     });
     // In a category, other thresholds hold than the reserves' own.
     let found = if state.category == 0 { price_moves(&state.positions).unwrap_or_default() } else { Vec::new() };
+    // Beside a collateral that falls, a dollar that rises is not worth naming.
+    let some_falls = found.iter().flatten().any(|found| !found.rises);
+    let is_named = |asset: Address, rises: bool| !(rises && some_falls && network.book.is_stablecoin(asset));
     let found = state.positions.iter().zip(found).filter_map(|(one, found)| {
-        let found = found?;
+        let found = found.filter(|found| is_named(one.reserve.asset, found.rises))?;
         Some(LiquidationMove {
             symbol: name(one.reserve.asset),
             // A price that would have to more than double is left out.

@@ -15,7 +15,7 @@ use bardo_safety::lending_calls::LendingEffects;
 use bardo_safety::permit::PermitBounds;
 use bardo_safety::pipeline::Preview;
 use bardo_safety::policy::{ChainId, ContractRef, Rules};
-use bardo_safety::proposal::BridgeArrival;
+use bardo_safety::proposal::{BridgeArrival, ProposalIntent};
 use bardo_safety::value::is_unlimited;
 use bardo_safety::verdict::Verdict;
 use bardo_session::content::{SignedContent, SignedMessage};
@@ -90,7 +90,9 @@ pub fn view_model(
     let proposal = preview.payload.proposal();
     let (golem_id, context) = match &request.asked_by {
         // The operator's own requests have no roles or words of an agent.
-        AskedBy::Operator => (GolemId::operator(), RequestContext { asked_by: Vec::new(), words: None, ..context }),
+        AskedBy::Operator | AskedBy::Sale { .. } => {
+            (GolemId::operator(), RequestContext { asked_by: Vec::new(), words: None, ..context })
+        }
         AskedBy::Agent { why } => (proposal.golem_id.clone(), RequestContext { words: why.clone(), ..context }),
     };
     let money = match (paper || preview.paper, preview.network) {
@@ -357,6 +359,12 @@ fn places(
     }
     for inflow in &preview.permit.bounds.inflows {
         add(AddressPart::Receiver, inflow.recipient, preview.first_seen && inflow.recipient != account);
+    }
+    // A new liquidity position does not come in as a token, but has an owner as well.
+    if payload.proposal().intent == ProposalIntent::Liquidity {
+        for address in &payload.proposal().recipients {
+            add(AddressPart::Receiver, *address, preview.first_seen && *address != account);
+        }
     }
     for address in receivers(preview) {
         add(AddressPart::Receiver, address, preview.first_seen);

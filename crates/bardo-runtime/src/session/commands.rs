@@ -11,7 +11,7 @@ use super::error::{CommandError, SteerError};
 use super::keys::STAY;
 use super::prompts::PromptSubject;
 use super::prompts::policy_requirement;
-use super::selling::SaleCause;
+use super::selling::{SALE_BEGAN, SaleCause};
 use super::send_news;
 use super::state::{ActorChannels, ApprovedElsewhere, SessionState};
 use super::watching::ReportedState;
@@ -89,15 +89,12 @@ impl SessionState {
 
     async fn command(self: &Arc<Self>, command: SessionCommand, lines: &ActorChannels) -> CommandOutcome {
         match command {
-            SessionCommand::Call { ticket, tool, params, dry_run, idempotency_key } => {
+            SessionCommand::Call { ticket, tool, params, dry_run, idempotency_key, unasked } => {
                 if *self.control.leaving.borrow() {
                     return Some(Err(CommandError::Ends));
                 }
-                self.call(
-                    ticket,
-                    ToolCall { idempotency_key, dry_run, ..ToolCall::new(tool, ToolInput::Json(params)) },
-                )
-                .await;
+                let call = ToolCall::new(tool, ToolInput::Json(params));
+                self.call(ticket, ToolCall { idempotency_key, dry_run, unreported: unasked, ..call }).await;
                 None
             }
             SessionCommand::Offer { .. } | SessionCommand::Commit { .. } if *self.control.leaving.borrow() => {
@@ -530,7 +527,10 @@ impl SessionState {
         let proof = match (answer.kind(), proof) {
             (AnswerKind::Once, Some(proof)) => proof,
             (AnswerKind::Once, None) => return Err(CommandError::NotConfirmed),
-            (AnswerKind::Refuse | AnswerKind::RefuseAndStop, _) => return Ok("nothing was changed".to_owned()),
+            (AnswerKind::Refuse | AnswerKind::RefuseAndStop, _) => {
+                self.stats().note_rejected();
+                return Ok("nothing was changed".to_owned());
+            }
             (AnswerKind::Similar | AnswerKind::Smaller, _) => return Err(CommandError::OnceOnly),
         };
         let redeem = |proof: OperatorProof| {
@@ -575,7 +575,7 @@ impl SessionState {
                     state.sell_all(SaleCause::Death).await;
                     state.control.running.fetch_sub(1, Ordering::SeqCst);
                 });
-                Ok("its holdings are being sold, as far as the policy allows".to_owned())
+                Ok(SALE_BEGAN.to_owned())
             }
             PromptSubject::SellUnderFlatten { from, .. } => {
                 redeem(proof)?;
@@ -585,7 +585,7 @@ impl SessionState {
                     state.flatten(from).await;
                     state.control.running.fetch_sub(1, Ordering::SeqCst);
                 });
-                Ok("open orders are being cancelled and holdings sold, as far as the policy allows".to_owned())
+                Ok(SALE_BEGAN.to_owned())
             }
             PromptSubject::SellUnderHalt { from } => self.sell_under_halt(&from, proof).map_err(|error| {
                 // Requested once for each halt: after a failure it must be possible to try again.
@@ -612,8 +612,11 @@ impl SessionState {
             }
             OperatorAnswer::Similar { .. } | OperatorAnswer::Smaller { .. } => return Ok(()),
         };
-        let asked = self.control.own.title(number).ok_or(CommandError::QuestionOver)?;
-        let body = json!({ "outcome": outcome, "by": "operator", "reason": reason, "asked": asked });
+        let (asked, plan) = self.control.own.shown(number).ok_or(CommandError::QuestionOver)?;
+        let mut body = json!({ "outcome": outcome, "by": "operator", "reason": reason, "asked": asked });
+        if let (Some(plan), Some(fields)) = (plan, body.as_object_mut()) {
+            fields.insert("plan".to_owned(), json!(plan));
+        }
         let note =
             AuditNote { kind: AuditKind::ApprovalResolved, call_id: None, golem_id: self.golem_id.clone(), body };
         let audit_log = AuditLog::new(self.sources.ledger.store.clone(), self.sources.clock.clone());
@@ -652,7 +655,7 @@ impl SessionState {
             self.sources.ledger.store.read(|connection| ledger::usage(connection, now, chain, account, [], cool_off));
         let usage = read.map_err(|error: LedgerError| CommandError::from(error))?;
         match super::queries::breaker(usage.breaker) {
-            BreakerState::Closed { .. } => Err(CommandError::BreakerClosed),
+            BreakerState::Closed { .. } => Ok("nothing to reset: the failure breaker is closed".to_owned()),
             BreakerState::Open { failures, .. } => Ok(self.queue_prompt(PromptSubject::ResetBreaker { failures })),
             BreakerState::OneTrial => Ok(self.queue_prompt(PromptSubject::ResetBreaker { failures: 0 })),
         }

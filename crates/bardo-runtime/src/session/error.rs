@@ -227,9 +227,6 @@ pub(super) enum CommandError {
     /// The ledger cannot be read.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// The failure breaker is not open.
-    #[error("nothing to reset: the failure breaker is closed")]
-    BreakerClosed,
     /// The devnet is not steered.
     #[error(transparent)]
     Steer(#[from] SteerError),

@@ -40,7 +40,7 @@ impl SessionState {
             AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded => false,
         };
         let words = words(delegated);
-        self.send_last_words(&words);
+        self.report(&words);
         self.stats().remark(&words);
         let body = json!({
             "account": self.sources.world.account, "by": stop.by, "reason": stop.reason,
@@ -67,7 +67,7 @@ impl SessionState {
     /// Reports that a lower stop does not restore the keys.
     pub(super) fn report_keys_stay(&self) {
         if self.keys_revoked() {
-            self.send_last_words(&format!("The stop was lowered, but {STAY}."));
+            self.report(&format!("The stop was lowered, but {STAY}."));
         }
     }
 

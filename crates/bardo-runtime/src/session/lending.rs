@@ -5,11 +5,12 @@ use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 use serde_json::json;
 
+use super::selling::{SaleCause, name_of};
 use super::state::SessionState;
 use bardo_base::units::TokenAmount;
 use golem_protocols::aave::market::{MarketContracts, MarketError, MarketState};
 use golem_protocols::aave::position::ReservePosition;
-use golem_tools::engine::{ConnectedChain, ToolResponse, WriteTool};
+use golem_tools::engine::{ConnectedChain, ToolCall, ToolInput, ToolResponse, WriteTool};
 use golem_tools::lending::lending_repay::LendingRepay;
 use golem_tools::lending::lending_withdraw::LendingWithdraw;
 
@@ -55,15 +56,21 @@ fn listed(chain: &ConnectedChain, state: &MarketState, of: fn(&ReservePosition) 
 
 impl SessionState {
     /// Repays every debt as far as the wallet reaches, and withdraws every supply that secures none any more.
-    pub(super) async fn unwind_lending(&self, account: Address) -> LendingUnwound {
+    pub(super) async fn unwind_lending(&self, account: Address, cause: SaleCause) -> LendingUnwound {
         let mut all = LendingUnwound::default();
         for chain in self.sources.world.chains() {
-            self.unwind_market(chain, account, &mut all).await;
+            self.unwind_market(chain, account, cause, &mut all).await;
         }
         all
     }
 
-    async fn unwind_market(&self, chain: &ConnectedChain, account: Address, all: &mut LendingUnwound) {
+    async fn unwind_market(
+        &self,
+        chain: &ConnectedChain,
+        account: Address,
+        cause: SaleCause,
+        all: &mut LendingUnwound,
+    ) {
         let place = &chain.network().name;
         let unread =
             |error: &MarketError| format!("Supplies and debts on {place} could not be read and stay: {error}.");
@@ -74,7 +81,7 @@ impl SessionState {
         };
         let mut failures = Vec::new();
         for one in before.positions.iter().filter(|one| !one.debt.is_zero()) {
-            let repaid = self.lend_by_hand(LendingRepay::META.name, chain, one).await;
+            let repaid = self.lend_by_hand(LendingRepay::META.name, chain, one, cause).await;
             failures.extend(repaid.error.map(|error| error.message().to_owned()));
         }
         let between = match market(chain, account).await {
@@ -86,7 +93,7 @@ impl SessionState {
         // What secures a debt is not let go of by the policy, as long as the debt stands.
         let free = |one: &&ReservePosition| !(one.supplied.is_zero() || owes && one.is_collateral);
         for one in between.positions.iter().filter(free) {
-            let withdrawn = self.lend_by_hand(LendingWithdraw::META.name, chain, one).await;
+            let withdrawn = self.lend_by_hand(LendingWithdraw::META.name, chain, one, cause).await;
             all.withdrew |= withdrawn.error.is_none();
             failures.extend(withdrawn.error.map(|error| error.message().to_owned()));
         }
@@ -117,13 +124,20 @@ impl SessionState {
         words
     }
 
-    async fn lend_by_hand(&self, tool: &'static str, chain: &ConnectedChain, one: &ReservePosition) -> ToolResponse {
+    async fn lend_by_hand(
+        &self,
+        tool: &'static str,
+        chain: &ConnectedChain,
+        one: &ReservePosition,
+        cause: SaleCause,
+    ) -> ToolResponse {
         let params = json!({
-            "token": one.reserve.asset.to_string(),
+            "token": name_of(chain, one.reserve.asset),
             "amount": "max",
             "chain": chain.network().chain_id.to_string(),
         });
-        self.by_hand(tool, params).await
+        let call = ToolCall { asked_by: cause.asks(None), ..ToolCall::new(tool, ToolInput::Json(params)) };
+        self.sources.operator.call(call).await
     }
 }
 

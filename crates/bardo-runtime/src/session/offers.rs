@@ -177,6 +177,11 @@ impl SessionState {
         if question.reasons.is_empty() {
             question.reasons.push(AskReason::ByHand);
         }
+        // The commit refuses what really conflicts. What may be filled beside it is the operator's to know.
+        let open = self.sources.pipeline.as_ref().map(|pipeline| pipeline.open_orders_of_pair(&request.preview));
+        for order in open.into_iter().flatten().flatten() {
+            question.reasons.push(AskReason::OrderOpen { order: order.hash, owner: order.golem_id });
+        }
         for offered in &mut question.answers {
             offered.why_not = match offered.kind {
                 AnswerKind::Similar => Some(SafeText::clean("each manual action needs its own decision", 80)),

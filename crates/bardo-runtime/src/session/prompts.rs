@@ -15,7 +15,7 @@ use bardo_safety::stop::{ActiveStop, OTHER_COPY_STOPPED, RestoredCopy};
 use bardo_session::market::MoneyKind;
 use bardo_session::questions::{
     AnswerKind, AnswerOption, BindingLimit, PolicyChange, PolicyRequest, PolicyTexts, Question, QuestionKey,
-    RequestSubject, SecondApprovalRequest, TypedConfirmation,
+    RequestSubject, SalePlan, SecondApprovalRequest, TypedConfirmation,
 };
 use parking_lot::{Mutex, MutexGuard};
 
@@ -65,6 +65,8 @@ struct QueuedPrompt {
     number: u64,
     asked_at: u64,
     own: PromptSubject,
+    /// Plan of a sale of holdings, as it is shown; `None` for other requests, and before it was read.
+    plan: Option<SalePlan>,
 }
 
 impl PromptSubject {
@@ -79,6 +81,14 @@ impl PromptSubject {
         let expected = SafeText::clean(OTHER_COPY_STOPPED, 200);
         let confirm = Some(TypedConfirmation { what: SafeText::clean(&what, 200), expected });
         ApprovalRequirement { to_read: Vec::new(), confirm }
+    }
+
+    /// True if an approval sells holdings.
+    fn sells(&self) -> bool {
+        match self {
+            Self::SellAfterDeath | Self::SellUnderFlatten { .. } | Self::SellUnderHalt { .. } => true,
+            Self::Lower { .. } | Self::LeavePaper | Self::ResetBreaker { .. } => false,
+        }
     }
 
     /// Authorisation that an approval needs. `account` is the signing account.
@@ -113,7 +123,7 @@ impl SessionPrompts {
         }
         state.0 += 1;
         let number = state.0;
-        state.1.push(QueuedPrompt { number, asked_at: now, own });
+        state.1.push(QueuedPrompt { number, asked_at: now, own, plan: None });
     }
 
     /// Returns an open request; `None` if it has ended.
@@ -121,10 +131,25 @@ impl SessionPrompts {
         self.state().1.iter().find(|queued| queued.number == number).map(|queued| queued.own.clone())
     }
 
-    /// Title of an open request; `None` if it has ended.
-    pub(super) fn title(&self, number: u64) -> Option<SafeText> {
+    /// Title of an open request, and the plan that is shown with it; `None` if it has ended.
+    pub(super) fn shown(&self, number: u64) -> Option<(SafeText, Option<SalePlan>)> {
         let state = self.state();
-        state.1.iter().find(|queued| queued.number == number).map(|queued| question(queued, MoneyKind::Play).title)
+        let queued = state.1.iter().find(|queued| queued.number == number)?;
+        Some((question(queued, MoneyKind::Play).title, queued.plan.clone()))
+    }
+
+    /// Updates the plans of open requests to sell holdings. A plan that only counts other dollars is kept, so that nobody has
+    /// to read it again. It is made only if there is such a request.
+    pub(super) fn update_plans(&self, make: impl FnOnce() -> SalePlan) {
+        let mut state = self.state();
+        let mut open = state.1.iter_mut().filter(|queued| queued.own.sells()).peekable();
+        if open.peek().is_none() {
+            return;
+        }
+        let plan = make();
+        for queued in open.filter(|queued| !queued.plan.as_ref().is_some_and(|known| known.is_same(&plan))) {
+            queued.plan = Some(plan.clone());
+        }
     }
 
     /// Removes and returns an open request; `None` if it has ended.
@@ -187,6 +212,7 @@ impl SessionPrompts {
 }
 
 fn question(queued: &QueuedPrompt, money: MoneyKind) -> Question {
+    let sale = || RequestSubject::SellHoldings { plan: queued.plan.clone().map(Box::new) };
     let (title, reason, about) = match &queued.own {
         PromptSubject::Lower { from, to, remains, said, without_keys, restored: _ } => {
             // A stop of the whole data folder stays in force below the session's own.
@@ -213,7 +239,7 @@ fn question(queued: &QueuedPrompt, money: MoneyKind) -> Question {
             RequestSubject::ResetBreaker { failures: *failures },
         ),
         PromptSubject::SellAfterDeath => {
-            ("The Golem has died: sell what it held".to_owned(), AskReason::GolemDied, RequestSubject::SellHoldings)
+            ("The Golem has died: sell what it held".to_owned(), AskReason::GolemDied, sale())
         }
         PromptSubject::SellUnderFlatten { from, unsold } => {
             let title = match (unsold, from) {
@@ -224,7 +250,7 @@ fn question(queued: &QueuedPrompt, money: MoneyKind) -> Question {
                 (1, _) => "Flatten is not complete: one holding was not sold. Try again".to_owned(),
                 (unsold, _) => format!("Flatten is not complete: {unsold} holdings were not sold. Try again"),
             };
-            (title, AskReason::LeavesPositions, RequestSubject::SellHoldings)
+            (title, AskReason::LeavesPositions, sale())
         }
         PromptSubject::SellUnderHalt { from } => {
             let by = match from {
@@ -233,11 +259,12 @@ fn question(queued: &QueuedPrompt, money: MoneyKind) -> Question {
             };
             let title =
                 format!("{by} stopped everything: lower the stop to flatten, cancel open orders and sell all holdings");
-            (title, AskReason::SellsUnderHalt, RequestSubject::SellHoldings)
+            (title, AskReason::SellsUnderHalt, sale())
         }
     };
     let confirm = queued.own.requirement().confirm;
-    Question { confirm, ..plain(QuestionKey::Own(queued.number), queued.asked_at, &title, reason, about, money) }
+    let value = queued.plan.as_ref().and_then(SalePlan::value);
+    Question { confirm, value, ..plain(QuestionKey::Own(queued.number), queued.asked_at, &title, reason, about, money) }
 }
 
 /// Request for adopting a looser policy.

@@ -11,6 +11,8 @@
 
 mod parts;
 
+pub(super) use parts::name_of;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,13 +23,17 @@ use parking_lot::MutexGuard;
 use super::prompts::PromptSubject;
 use super::state::SessionState;
 use bardo_base::error::ToolError;
+use bardo_base::fabric::HoldingsSale;
+use bardo_base::format::time_of_day;
 use bardo_base::id::GolemId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
+use bardo_safety::approval::AskedBy;
 use bardo_safety::operator_policy::OperatorPolicyEngine;
 use bardo_safety::operator_proof::OperatorProof;
 use bardo_safety::stop::{ActiveStop, MOST_NAME, StopError};
 use bardo_session::market::{MoneyKind, NetworkIdentity};
+use bardo_session::questions::SalePlan;
 use bardo_store::FileLockError;
 use golem_chain::network::KnownContract;
 use golem_chain::token::{TokenId, TokenInfo};
@@ -35,6 +41,10 @@ use golem_tools::engine::{ConnectedChain, TokenHolding};
 
 /// Polling interval of waiting loops.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Answer to the approval of a sale. It says what has happened, and stays true when a stop ends the sale.
+pub(super) const SALE_BEGAN: &str =
+    "the sale of holdings has begun, as far as the policy allows: the activity shows each step";
 
 /// Cause of a liquidation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +61,15 @@ impl SaleCause {
             Self::Death => "the Golem's death",
             Self::Flatten => "the stop ladder",
         }
+    }
+
+    /// Requester of a step of the sale, before `more` other holdings; `None` for a step that sells none.
+    pub(super) const fn asks(self, more: Option<u32>) -> AskedBy {
+        let sale = match self {
+            Self::Death => HoldingsSale::Death,
+            Self::Flatten => HoldingsSale::Flatten,
+        };
+        AskedBy::Sale { sale, more }
     }
 }
 
@@ -166,8 +185,31 @@ impl SessionState {
         if let ActiveStop::Stop(stop) = lowered? {
             *decided = Some(stop.id);
         }
-        Ok("open orders are being cancelled and holdings sold, as far as the policy allows; nothing else passes"
-            .to_owned())
+        Ok(format!("{SALE_BEGAN}; nothing else passes"))
+    }
+
+    /// Plan of a sale of all holdings: sales, steps before them, and the rest, by the newest blocks that were read.
+    pub(super) fn sale_plan(&self) -> SalePlan {
+        let transactions = self.links.transactions.borrow();
+        let orders = transactions.as_ref().filter(|read| read.fault.is_none());
+        let orders = orders.and_then(|read| u64::try_from(read.orders.len()).ok());
+        let mut plan = SalePlan { orders, ..SalePlan::default() };
+        let holdings = self.links.holdings.borrow();
+        for chain in self.sources.world.chains() {
+            let network = chain.network();
+            let is_kept = |symbol: &SafeText| {
+                // A token that has its symbol from another one counts as sold, as it is.
+                let mut named = network.book.tokens().iter().filter(|token| token.symbol == symbol.as_str()).peekable();
+                let is_listed = named.peek().is_some();
+                let native = symbol.as_str() == network.native_symbol;
+                if is_listed { named.all(|token| network.book.is_stablecoin(token.address)) } else { native }
+            };
+            match holdings.iter().find(|held| held.chain_id == network.chain_id) {
+                Some(held) => plan.add(held, is_kept),
+                None => plan.unread.push(SafeText::clean(&network.name, 40)),
+            }
+        }
+        plan
     }
 
     /// Cancels every open order of the account, whichever Golem placed it: each may block a sale.
@@ -175,12 +217,19 @@ impl SessionState {
         let left = self.unwind_orders(None).await;
         if left.open > 0 {
             let words = format!("{} of the open orders could not be cancelled and can still fill.", left.open);
-            self.stats().remark(&words);
-            self.send_last_words(&words);
+            self.report_sale(&words);
         }
         for words in &left.locked {
-            self.send_last_words(words);
+            self.report(words);
         }
+    }
+
+    /// Reports a step of a sale, which is the program's and not the Golem's.
+    pub(super) fn report_sale(&self, words: &str) {
+        // The summary is read at the end of the session, perhaps long after the sale.
+        let at = time_of_day(self.sources.clock.now_millis() / 1_000);
+        self.stats().remark(&format!("{at} {words}"));
+        self.report(words);
     }
 
     /// Sells everything under the flatten stop `from`. If something is left while it is in force, the operator is asked
@@ -214,21 +263,19 @@ impl SessionState {
                 Err(FileLockError::Store(error)) => Some(error.to_string()),
             };
             if let Some(why) = why {
-                let words = format!("Nothing was sold: {why}.");
-                self.stats().remark(&words);
-                self.send_last_words(&words);
+                self.report_sale(&format!("Nothing was sold: {why}."));
                 self.control.selling.store(false, Ordering::SeqCst);
                 return 1;
             }
         };
         // What vaults pay out may repay a debt.
         let in_vaults = self.leave_vaults(account).await;
-        let unwound = self.unwind_lending(account).await;
+        let unwound = self.unwind_lending(account, cause).await;
         let mut unsold = self.sell_holdings(account, cause, rules).await;
         // What was sold may repay what was still owed, and so set its security free.
         let unwound = match unwound.owes && self.must_end(cause).is_none() {
             true => {
-                let again = self.unwind_lending(account).await;
+                let again = self.unwind_lending(account, cause).await;
                 if again.withdrew {
                     unsold = self.sell_holdings(account, cause, rules).await;
                 }
@@ -237,8 +284,7 @@ impl SessionState {
             false => unwound,
         };
         for words in in_vaults.iter().chain(&unwound.stays) {
-            self.stats().remark(words);
-            self.send_last_words(words);
+            self.report_sale(words);
         }
         self.control.selling.store(false, Ordering::SeqCst);
         unsold + in_vaults.len() + unwound.stays.len()
@@ -251,11 +297,11 @@ impl SessionState {
         let keys = holdings.iter().map(|one| (one.chain.network().chain_id, one.token.id)).collect();
         match rules.plan_liquidation(account, keys, cause.describe(), self.sources.clock.now_millis()).await {
             Ok(()) => {
-                for holding in &holdings {
-                    let (sale, is_complete) = self.sell(holding, account, cause).await;
+                for (at, holding) in holdings.iter().enumerate() {
+                    let more = u32::try_from(holdings.len() - at - 1).ok();
+                    let (sale, is_complete) = self.sell(holding, account, (cause, more)).await;
                     unsold += usize::from(!is_complete);
-                    self.stats().remark(&sale);
-                    self.send_last_words(&sale);
+                    self.report_sale(&sale);
                     let key = (holding.chain.network().chain_id, holding.token.id);
                     if let Err(error) =
                         rules.end_liquidation(account, key, &sale, self.sources.clock.now_millis()).await
@@ -266,9 +312,7 @@ impl SessionState {
             }
             // Without the plan the parts would be refused one by one.
             Err(error) => {
-                let words = format!("Nothing was sold: cannot record the plan ({error}).");
-                self.stats().remark(&words);
-                self.send_last_words(&words);
+                self.report_sale(&format!("Nothing was sold: cannot record the plan ({error})."));
                 unsold += holdings.len();
             }
         }
@@ -292,8 +336,7 @@ impl SessionState {
                         chain.network(),
                         error.message()
                     );
-                    self.stats().remark(&words);
-                    self.send_last_words(&words);
+                    self.report_sale(&words);
                 }
             }
         }
@@ -323,9 +366,10 @@ impl SessionState {
                 // A listed token without a contract has no balance.
                 TokenHolding::NoContract => continue,
                 TokenHolding::Unreadable => {
-                    let words = format!("The balance of {address} could not be read; none of it is sold.");
-                    self.stats().remark(&words);
-                    self.send_last_words(&words);
+                    let token = book.symbol_at(address);
+                    let words =
+                        format!("The balance of {token} on {} could not be read; none of it is sold.", chain.network());
+                    self.report_sale(&words);
                     unread += 1;
                     continue;
                 }

@@ -172,13 +172,13 @@ impl SessionState {
         }
         self.send_last_words(&last_words(revoked, self.flattens(), orders.open, allowances));
         for words in &orders.locked {
-            self.send_last_words(words);
+            self.report(words);
         }
         let treatment = at_death(on_death, self.sources.network.money);
         // A sale repays and withdraws first, and tells what stays.
         if let Some(account) = self.sources.world.account.filter(|_| treatment != HoldingsAtDeath::AreSold) {
             for words in self.vaults_left(account).await.into_iter().chain(self.lending_left(account).await) {
-                self.send_last_words(&words);
+                self.report(&words);
             }
         }
         match treatment {
@@ -198,7 +198,13 @@ impl SessionState {
 
     pub(super) fn send_last_words(&self, words: &str) {
         let text = SafeText::clean(words, 400);
-        self.emit(None, EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
+        self.emit(None, EventKind::GolemThought(GolemThought { thought: 0, text, more: false, report: false }));
+    }
+
+    /// Reports what the program did or found for the account, beside the Golem's own words.
+    pub(super) fn report(&self, words: &str) {
+        let text = SafeText::clean(words, 400);
+        self.emit(None, EventKind::GolemThought(GolemThought { thought: 0, text, more: false, report: true }));
     }
 
     /// Revokes every allowance, as calls of the operator.

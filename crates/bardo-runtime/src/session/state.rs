@@ -380,6 +380,7 @@ impl SessionState {
             tokio::spawn(async move {
                 // Failed cancellations are in the remarks of the session summary.
                 let _left = state.unwind_orders(None).await;
+                state.remark_allowances().await;
             })
         });
         let mut ends = Instant::now() + SETTLING;

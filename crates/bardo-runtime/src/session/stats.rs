@@ -46,11 +46,11 @@ impl SessionStats {
                 }
             }
             EventKind::ToolError(failed) => {
+                // An offer that was declined, or left alone until it expired, was refused by nothing and did not fail.
+                let taken_back = matches!(failed.error_code, ErrorCode::ToolCancelled | ErrorCode::PermitExpired);
                 // A stop holds back as much as a rule does.
-                let blocked = failed.error_code.is_denial() || failed.error_code == ErrorCode::Halted;
+                let blocked = !taken_back && (failed.error_code.is_denial() || failed.error_code == ErrorCode::Halted);
                 self.counts.blocked += u64::from(blocked);
-                // An offer that the operator declined is not a failure.
-                let taken_back = failed.error_code == ErrorCode::ToolCancelled;
                 if let (true, Some(call)) = (blocked || taken_back, event.call_id) {
                     self.held_back.insert(call);
                 }
@@ -107,6 +107,11 @@ impl SessionStats {
     /// Latest known facts about a requesting agent.
     pub(super) fn request_context(&self, golem_id: &GolemId) -> RequestContext {
         self.contexts.get(golem_id).cloned().unwrap_or_default()
+    }
+
+    /// Counts a request of the session itself that the operator rejected; no event reports it.
+    pub(super) fn note_rejected(&mut self) {
+        self.counts.refused = self.counts.refused.saturating_add(1);
     }
 
     /// Adds a remark about a step that could not be done on leaving.

@@ -4,7 +4,9 @@
 use serde_json::{Value, json};
 
 use super::state::SessionState;
+use bardo_base::display::readable_figure;
 use bardo_base::fabric::{IntentStatus, IntentUpdate};
+use bardo_base::format::short_address;
 use bardo_base::id::GolemId;
 use bardo_safety::orders::{OrderRecord, OrderState};
 use golem_tools::engine::{ToolCall, ToolInput, ToolResponse, WriteTool};
@@ -19,6 +21,9 @@ pub(super) struct RemainingOrders {
     /// For each bridge order with locked funds: a sentence about their location and their return.
     pub locked: Vec<String>,
 }
+
+/// Digits after the decimal point in a remark.
+const PLACES: usize = 6;
 
 /// Next step for an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +125,33 @@ impl SessionState {
             self.stats().remark(words);
         }
         left
+    }
+
+    /// Remarks in the session summary which allowances stand when the session ends: a cancelled order leaves the one that it
+    /// was placed under.
+    pub(super) async fn remark_allowances(&self) {
+        let Some(standing) = self.read_allowances().await else {
+            return self
+                .stats()
+                .remark("the allowances could not be read: `bardo call get_allowances chain=NAME` lists them");
+        };
+        for row in standing.rows.iter().filter(|row| !row.raw.is_zero()) {
+            let who = row.label.as_ref().map_or_else(|| short_address(row.spender), ToString::to_string);
+            let amount = match (&row.amount, row.unlimited) {
+                (Some(amount), false) => readable_figure(&amount.to_string(), PLACES),
+                _ => "any amount of".to_owned(),
+            };
+            let (symbol, chain) = (&row.symbol, &row.chain);
+            let words = format!(
+                "{who} may still take {amount} {symbol} on {chain}: `bardo call token_revoke token={symbol} chain={chain}` \
+                 ends it"
+            );
+            self.stats().remark(&words);
+        }
+        for one in &standing.silent {
+            let words = format!("allowances of {} on {} could not be read", one.symbol, one.chain);
+            self.stats().remark(&words);
+        }
     }
 
     /// Calls a tool as the operator.

@@ -661,6 +661,7 @@ impl SessionState {
             }
             Err(error) => tracing::warn!(%error, "cannot read the decisions of other processes"),
         }
+        self.control.own.update_plans(|| self.sale_plan());
         all.extend(self.control.own.questions(self.signer(), self.money(), |wanted| self.needs_password(wanted)));
         match self
             .sources

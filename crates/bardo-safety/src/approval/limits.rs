@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use alloy::primitives::Address;
 
+use super::AskedBy;
 use crate::pipeline::Preview;
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
@@ -140,10 +141,17 @@ pub(super) struct AskLimits {
 }
 
 impl AskLimits {
-    /// Checks the limits for a request, given the agent's number of `open` requests.
-    pub(super) fn may_ask(&mut self, preview: &Preview, open: usize, now: u64) -> Result<(), AskRefused> {
+    /// Checks the limits for a request, given the agent's number of `open` requests. What the operator asks for through an
+    /// agent's tools has none: a rejection tells the agent, and the operator decides again.
+    pub(super) fn may_ask(
+        &mut self,
+        preview: &Preview,
+        asked_by: &AskedBy,
+        open: usize,
+        now: u64,
+    ) -> Result<(), AskRefused> {
         let golem_id = &preview.payload.proposal().golem_id;
-        if *golem_id == GolemId::operator() {
+        if *golem_id == GolemId::operator() || asked_by.is_operator() {
             return Ok(());
         }
         self.refused.retain(|_, refused| now < refused.until.saturating_add(REMEMBERED));

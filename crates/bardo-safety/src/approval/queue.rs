@@ -322,12 +322,14 @@ impl ApprovalQueue {
     }
 
     /// Checks the limits on requests.
-    fn may_ask(&self, preview: &Preview) -> Result<(), AskRefused> {
+    fn may_ask(&self, preview: &Preview, asked_by: &AskedBy) -> Result<(), AskRefused> {
         let now = self.inner.clock.steady_millis();
         let mut state = self.state();
         let golem_id = &preview.payload.proposal().golem_id;
-        let open = state.open.iter().filter(|open| open.preview.payload.proposal().golem_id == *golem_id).count();
-        state.limits.may_ask(preview, open, now)
+        let of_agent =
+            |open: &&OpenRequest| !open.asked_by.is_operator() && open.preview.payload.proposal().golem_id == *golem_id;
+        let open = state.open.iter().filter(of_agent).count();
+        state.limits.may_ask(preview, asked_by, open, now)
     }
 
     /// Queues an approval request of an agent. An action with [`ApprovalNeed::Delay`] proceeds when its delay is over;
@@ -344,7 +346,8 @@ impl ApprovalQueue {
             ApprovalNeed::Approval { .. } => (false, self.inner.timeout, asked_because(&preview.needs)),
             ApprovalNeed::Instant | ApprovalNeed::Notify => (false, self.inner.timeout, Vec::new()),
         };
-        let refused = self.may_ask(&preview).err();
+        let reasons = asked_by.reasons(reasons);
+        let refused = self.may_ask(&preview, &asked_by).err();
         let asked_at = self.inner.clock.now_millis();
         let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         let ends_at = asked_at.saturating_add(millis);
@@ -356,7 +359,7 @@ impl ApprovalQueue {
             let open = OpenRequest {
                 number,
                 preview: Arc::clone(&preview),
-                asked_by,
+                asked_by: asked_by.clone(),
                 earlier: Vec::new(),
                 reasons: reasons.clone(),
                 changed: Vec::new(),
@@ -380,6 +383,7 @@ impl ApprovalQueue {
         PendingApproval {
             queue: self.clone(),
             number,
+            asked_by,
             shown: vec![Arc::clone(&preview)],
             better: Vec::new(),
             preview,
@@ -469,6 +473,7 @@ impl ApprovalQueue {
         PendingApproval {
             queue: self.clone(),
             number,
+            asked_by: AskedBy::Operator,
             shown: vec![Arc::clone(&preview)],
             better: Vec::new(),
             preview,

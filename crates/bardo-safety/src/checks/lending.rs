@@ -6,21 +6,22 @@
 //! borrow what the next correct price liquidates. A supply without such a price secures nothing here, and holds nothing up
 //! where the rest suffices: anybody can supply one for the account.
 
-use alloy::primitives::U256;
+use alloy::primitives::{U256, U512};
 
 use super::policy_context::PolicyContext;
 use super::spending_limit::above;
 use crate::check_inputs::CheckInputs;
-use crate::lending_calls;
+use crate::lending_calls::{self, LendingEffects};
 use crate::proposal::ProposalIntent;
 use crate::signing_payload::SigningPayload;
 use crate::value::ActionValues;
 use bardo_base::error::Violation;
 use bardo_base::fabric::health_factor;
 use bardo_base::model::RuleName;
-use bardo_base::units::Usd;
+use bardo_base::units::{TokenAmount, Usd};
 use golem_protocols::aave::call::LendingCall;
 use golem_protocols::aave::market::BASE_DECIMALS;
+use golem_protocols::aave::position::AccountSums;
 
 /// Ten thousandths of one, in the 18 decimals of a health factor.
 const TEN_THOUSANDTH: u64 = 100_000_000_000_000;
@@ -96,11 +97,121 @@ pub(super) fn check(
     }
     if effects.after.health < needed {
         let hundredths = effects.after.health_hundredths();
+        let passes = match largest_amount(effects, needed) {
+            Some(amount) => format!("at most {amount} {}", effects.symbol),
+            None => "no amount now".to_owned(),
+        };
         violations.push(Violation::new(
             RuleName::MinHealthFactor,
             format!("at least {}", least.text()),
             format!("{} afterwards", health_factor(hundredths)),
-            "a smaller amount, more collateral, or a repayment first",
+            format!("{passes}, more collateral, or a repayment first"),
         ));
+    }
+}
+
+/// Parts of an amount that are left out of the largest one that passes, because prices move while it is typed.
+const MARGIN: u64 = 1_000;
+
+/// Largest amount of the borrowing or withdrawal that leaves the health factor `needed`, with 18 decimals; `None` if none
+/// does. The weighted collateral of an account is its health factor times its debt, as in Aave's
+/// `GenericLogic.calculateUserAccountData`. A borrowing leaves it and adds to the debt; a withdrawal takes from it in
+/// proportion to its amount.
+fn largest_amount(effects: &LendingEffects, needed: U256) -> Option<TokenAmount> {
+    let (before, after) = (&effects.before, &effects.after);
+    let secured = |sums: &AccountSums| U512::from(sums.health) * U512::from(sums.debt);
+    let least = U512::from(needed);
+    let (asked, spare, used) = match effects.call {
+        LendingCall::Borrow { amount, .. } => {
+            let most = secured(after).checked_div(least)?;
+            let added = after.debt.checked_sub(before.debt)?;
+            (amount, most.checked_sub(U512::from(before.debt))?, U512::from(added))
+        }
+        LendingCall::Withdraw { .. } => {
+            let [had, has] = effects.supply;
+            let spare = secured(before).checked_sub(least * U512::from(before.debt))?;
+            (had.checked_sub(has)?, spare, secured(before).checked_sub(secured(after))?)
+        }
+        LendingCall::Supply { .. } | LendingCall::Repay { .. } => return None,
+    };
+    let whole = U512::from(asked).checked_mul(spare)?.checked_div(used)?;
+    let kept = U256::checked_from_limbs_slice((whole - whole / U512::from(MARGIN)).as_limbs())?;
+    // Six digits after the point suffice for an amount that somebody types.
+    let unit = U256::from(10).checked_pow(U256::from(effects.decimals.saturating_sub(DIGITS)))?;
+    let rounded = kept - kept.checked_rem(unit)?;
+    (!rounded.is_zero()).then(|| TokenAmount::new(rounded, effects.decimals).ok()).flatten()
+}
+
+/// Digits after the point of that amount.
+const DIGITS: u8 = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy::primitives::{Address, uint};
+    use bardo_base::text::SafeText;
+
+    const WAD: U256 = uint!(1_000_000_000_000_000_000_U256);
+
+    fn sums(debt: u64, health: U256) -> AccountSums {
+        let zero = U256::ZERO;
+        AccountSums { collateral: zero, debt: U256::from(debt), available: zero, threshold: zero, ltv: zero, health }
+    }
+
+    fn effects(
+        call: LendingCall,
+        [before, after]: [AccountSums; 2],
+        decimals: u8,
+        supply: [U256; 2],
+    ) -> LendingEffects {
+        LendingEffects {
+            call,
+            before,
+            after,
+            gaps: Vec::new(),
+            confirmed_health: None,
+            falls: Vec::new(),
+            symbol: SafeText::clean("USDC", 8),
+            decimals,
+            supply,
+            debt: [U256::ZERO; 2],
+        }
+    }
+
+    /// 0.1 WETH at $3,400 with a threshold of 83 % secures $282.20, so a factor of 1.5 allows $188.1333 of debt. Base
+    /// currency units are 10⁻⁸ dollars.
+    #[test]
+    fn the_largest_borrowing_is_what_the_collateral_secures_at_the_limit_less_a_thousandth() {
+        let asset = Address::ZERO;
+        let needed = WAD * U256::from(3) / U256::from(2);
+        // $250 of debt: 282.2 / 250 = 1.1288.
+        let after = sums(25_000_000_000, WAD * U256::from(11_288) / U256::from(10_000));
+        let borrow = |amount: u64| LendingCall::Borrow { asset, amount: U256::from(amount) };
+        let of = |call, before, after| {
+            largest_amount(&effects(call, [before, after], 6, [U256::ZERO; 2]), needed).map(|one| one.to_string())
+        };
+        let none = sums(0, U256::MAX);
+        // 188.133333 less 0.188133 is 187.9452.
+        assert_eq!(of(borrow(250_000_000), none, after).as_deref(), Some("187.9452"));
+        // With $100 owed before, $88.1333 may be added; 88.133333 less 0.088133 is 88.0452.
+        let before = sums(10_000_000_000, WAD * U256::from(2_822) / U256::from(1_000));
+        assert_eq!(of(borrow(150_000_000), before, after).as_deref(), Some("88.0452"));
+        // With $200 owed before, the limit is passed already.
+        let before = sums(20_000_000_000, WAD * U256::from(1_411) / U256::from(1_000));
+        assert_eq!(of(borrow(50_000_000), before, after), None);
+    }
+
+    /// 1 WETH at $3,400 and 83 % secures $2,822 of $1,000: the factor falls from 2.822 to 0.8466 when 0.7 are withdrawn. At
+    /// 1.5, $1,322 of $2,822 may go: 0.46846… WETH.
+    #[test]
+    fn the_largest_withdrawal_leaves_what_the_debt_needs() {
+        let call = LendingCall::Withdraw { asset: Address::ZERO, amount: WAD * U256::from(7) / U256::from(10) };
+        let debt = 100_000_000_000;
+        let [before, after] = [28_220_u64, 8_466].map(|parts| sums(debt, WAD * U256::from(parts) / U256::from(10_000)));
+        let supply = [WAD, WAD * U256::from(3) / U256::from(10)];
+        let needed = WAD * U256::from(3) / U256::from(2);
+        let found = largest_amount(&effects(call, [before, after], 18, supply), needed).unwrap();
+        // 1,322 / 2,822 is 0.468462…, less a thousandth 0.467993…
+        assert_eq!(found.to_string(), "0.467993");
     }
 }

@@ -64,7 +64,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, limits: &SlippageLi
     if exchanges {
         match &inputs.values {
             Ok(values) => match fair(values, leaves, limits.max_loss) {
-                Ok(fair) => asks = fair.asks(),
+                Ok(fair) => asks = fair.asks(values),
                 Err(violation) => {
                     let bridges = proposal.order.as_ref().is_some_and(|order| order.arrival.is_some());
                     suggestion =
@@ -223,14 +223,18 @@ pub enum FairExchange {
 
 impl FairExchange {
     /// Returns the reason for approval, if one is needed.
-    fn asks(self) -> Option<String> {
+    fn asks(self, values: &ActionValues) -> Option<String> {
+        let mut sold: Vec<&str> = values.outflows.iter().map(|one| one.token.symbol.as_str()).collect();
+        sold.dedup();
+        let sold = if sold.is_empty() { "what it sells".to_owned() } else { sold.join(" and ") };
         match self {
-            Self::Now { steep: true } => {
-                Some(format!("it sells more than {} % below the 30-minute average of other pools", STEEP / 100))
-            }
-            Self::ByFeed { contested: true } => {
-                Some("its feed and its own pools agree, but several other pools show a higher value".to_owned())
-            }
+            Self::Now { steep: true } => Some(format!(
+                "it sells {sold} at a price more than {} % below the 30-minute average of other pools",
+                STEEP / 100
+            )),
+            Self::ByFeed { contested: true } => Some(format!(
+                "the feed of {sold} and the pools of this trade agree, but several other pools show a higher value"
+            )),
             Self::Wholly | Self::Now { steep: false } | Self::ByFeed { contested: false } => None,
         }
     }

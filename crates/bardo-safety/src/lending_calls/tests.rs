@@ -72,7 +72,13 @@ fn around() -> JudgeContext {
     let sums = AccountSums::of(&[position]).unwrap();
     let (positions, sums, rewards) = (vec![position], Some(sums), vec![REWARDS]);
     let state = MarketState { account: ME, positions, sums, category: 0, rewards, oracle: OTHER };
-    let lending = Some(LendingContext { pool: POOL, multicall: None, state: Some(state), symbols: BTreeMap::new() });
+    let lending = Some(LendingContext {
+        pool: POOL,
+        multicall: None,
+        state: Some(state),
+        symbols: BTreeMap::new(),
+        stablecoins: Default::default(),
+    });
     JudgeContext { lending, ..JudgeContext::default() }
 }
 

@@ -103,6 +103,24 @@ impl Pipeline {
     }
 }
 
+impl Pipeline {
+    /// Returns the account's open orders for the pair that the action trades, the oldest first: an operator who trades it
+    /// again can have both filled.
+    ///
+    /// # Errors
+    /// [`PipelineRefusal`] if the orders cannot be read.
+    pub fn open_orders_of_pair(&self, preview: &Preview) -> Result<Vec<OrderRecord>, PipelineRefusal> {
+        let payload = &preview.payload;
+        let (chain_id, owner) = (payload.proposal().chain_id, payload.account());
+        let Some(pair) = traded(payload).filter(|_| self.inner.paper.is_none()) else { return Ok(Vec::new()) };
+        let wrapped = self.reader(chain_id)?.network().book.contract(KnownContract::WrappedNative);
+        let read = |connection: &rusqlite::Connection| {
+            record::conflicting_orders(connection, (chain_id, owner), &pair, wrapped, None)
+        };
+        self.inner.store.read(read).map_err(|error| PipelineRefusal::new(ErrorCode::StoreUnavailable, error))
+    }
+}
+
 /// Returns the call that invalidates an order's Permit2 nonce; `None` if the order has no such nonce.
 fn cancellation(order: &OrderRecord) -> Option<PlanLeg> {
     let (word, bit) = nonce_position(order.message.unordered_nonce()?);

@@ -68,8 +68,20 @@ pub fn sections(question: &Question, now: u64) -> Vec<DetailSection> {
         head.row("answer within", format_args!("{} s, or {then}", seconds(ends_at.saturating_sub(now))));
     }
     let mut all = vec![head];
-    if let RequestSubject::Action(action) = &question.about {
-        action_sections(&mut all, question, action, now);
+    match &question.about {
+        RequestSubject::Action(action) => action_sections(&mut all, question, action, now),
+        RequestSubject::SellHoldings { plan: Some(plan) } => {
+            let mut changes = DetailSection::new("What changes");
+            for (word, line) in plan.lines(PLACES) {
+                changes.row(word, line);
+            }
+            all.push(changes);
+        }
+        RequestSubject::SellHoldings { plan: None }
+        | RequestSubject::Policy(_)
+        | RequestSubject::Lower { .. }
+        | RequestSubject::LeavePaper
+        | RequestSubject::ResetBreaker { .. } => {}
     }
     all
 }
@@ -152,7 +164,7 @@ fn changes(question: &Question, action: &ActionRequest) -> DetailSection {
     }
     let counted = action.costs.counted.unwrap_or(action.costs.spent);
     let why = match counted < action.costs.spent {
-        true => ": of a fair exit, its possible loss by feed and quote, without the slower average",
+        true => ": a fair exit counts with its possible loss by feed and quote, without the 30-minute average",
         false => "",
     };
     let words = format_args!("{} with gas of at most {}{why}", dollars_used(counted), dollars_used(action.costs.gas));

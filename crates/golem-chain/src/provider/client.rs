@@ -4,7 +4,7 @@ use super::{
     answer,
     dispute::{DisputeMark, DisputesSince},
     endpoint::Endpoint,
-    error::ProviderError,
+    error::{ProviderError, join},
     health::{ChainEndpointHealth, HealthHandle, HealthThresholds},
     http::{CappedHttp, HttpLimits},
     monitor::{EndpointMonitor, MonitorGuard, MonitorRules},
@@ -494,5 +494,5 @@ fn list(failures: &[ProviderError]) -> String {
         return "none is configured. Add one with --rpc NAME=URL, or as `rpc` of the chain in the configuration"
             .to_owned();
     }
-    failures.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ")
+    join(failures)
 }

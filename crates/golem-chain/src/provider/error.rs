@@ -320,6 +320,50 @@ fn with_wait(retry_after: Option<Duration>) -> String {
     retry_after.map_or_else(String::new, |wait| format!("; it asks to wait {} ms", wait.as_millis()))
 }
 
-fn join(failures: &[ProviderError]) -> String {
-    failures.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ")
+/// Failures in one line. Endpoints that cannot be reached for the same reason are named together, where the first stands.
+pub(super) fn join(failures: &[ProviderError]) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut named: Vec<&SafeText> = Vec::new();
+    for failure in failures {
+        let ProviderError::Unreachable { reason, .. } = failure else {
+            parts.push(failure.to_string());
+            continue;
+        };
+        if named.contains(&reason) {
+            continue;
+        }
+        named.push(reason);
+        let same = failures.iter().filter_map(|one| match one {
+            ProviderError::Unreachable { endpoint, reason: other } if other == reason => Some(endpoint.as_str()),
+            _ => None,
+        });
+        let endpoint = SafeText::clean(&same.collect::<Vec<_>>().join(", "), TEXT_LIMIT);
+        parts.push(ProviderError::Unreachable { endpoint, reason: reason.clone() }.to_string());
+    }
+    parts.join(" | ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_that_fail_alike_are_named_together() {
+        let text = |text: &str| SafeText::clean(text, 40);
+        let unreachable = |endpoint: &str, reason: &str| ProviderError::Unreachable {
+            endpoint: text(endpoint),
+            reason: text(reason),
+        };
+        let failures = vec![
+            unreachable("one.example", "no such host"),
+            ProviderError::TimedOut { endpoint: text("two.example"), after: Duration::from_millis(5) },
+            unreachable("three.example", "no such host"),
+            unreachable("four.example", "refused"),
+        ];
+        assert_eq!(
+            join(&failures),
+            "one.example, three.example: cannot connect (no such host); nothing was sent | two.example: no response \
+             within 5 ms | four.example: cannot connect (refused); nothing was sent"
+        );
+    }
 }

@@ -279,6 +279,26 @@ async fn a_call_answers_and_emits_its_events() {
     );
 }
 
+/// The quote of a form that is being filled in is nobody's call. What changes or signs something is always reported.
+#[tokio::test]
+async fn a_read_that_nobody_asked_for_emits_no_event_and_anything_else_does() {
+    let mut bench = bench_of(&[&PROBE, &FORGETTER]);
+    let unreported =
+        |tool: &str, params: Value| ToolCall { unreported: true, ..ToolCall::new(tool, ToolInput::Json(params)) };
+    let read = bench.executor.call(unreported("probe", json!({"mode": "double", "times": 21}))).await;
+    assert_eq!(read.data, Some(json!({"mode": "double", "doubled": 42})));
+    for (params, wanted) in [
+        (json!({"mode": "fail"}), ErrorCode::TokenNotFound),
+        (json!({"mode": "panic"}), ErrorCode::ToolPanicked),
+        (json!({"tiems": 1}), ErrorCode::ValidationFailed),
+    ] {
+        assert_eq!(code(&bench.executor.call(unreported("probe", params)).await), Some(wanted));
+    }
+    assert_eq!(bench.told(), [""; 0]);
+    bench.executor.call(unreported("forget", json!({"mode": "double", "times": 4}))).await;
+    assert!(bench.told().iter().any(|event| event.starts_with("start forget")));
+}
+
 #[tokio::test]
 async fn the_last_event_has_the_outcome_of_the_call() {
     for (mode, said) in [("double", EndState::Done), ("fail", EndState::NotDone)] {

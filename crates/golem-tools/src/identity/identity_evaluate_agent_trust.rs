@@ -102,11 +102,11 @@ impl ReadTool for EvaluateAgentTrust {
         let trust = evaluation.trust;
         context.step("Computing trust score");
         let (recommendation, words) = if trust.score <= THRIVING_SCORE {
-            ("low_value", "not enough for dealings of high value")
+            ("low_value", "low-value tier")
         } else if trust.score <= CAUTIOUS_SCORE {
-            ("while_thriving", "enough for dealings of high value while thriving")
+            ("while_thriving", "high-value tier while thriving")
         } else {
-            ("high_value", "enough for dealings of high value")
+            ("high_value", "high-value tier")
         };
         let explanation = format!("Trust {} of 100: {words}.", trust.score);
         let output = Output {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{LiquidationPrice, impossible, read, value};
 use crate::allowances::{self, approve};
 use crate::engine::{CallContext, ConnectedChain, ToolReply};
-use crate::shared::{PlanReceipt, insufficient, invalid};
+use crate::shared::{PlanReceipt, insufficient, invalid, whole};
 use bardo_abi::aave::AavePool;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::{TxState, health_factor};
@@ -143,7 +143,7 @@ pub struct LendingPlan {
 impl LendingPlan {
     fn sentence(&self, amount: &TokenAmount) -> String {
         let [verb, place] = self.kind.words();
-        format!("{verb} {amount} {} {place}", self.symbol)
+        format!("{verb} {} {} {place}", whole(amount), self.symbol)
     }
 
     /// The same after it was done.
@@ -155,7 +155,7 @@ impl LendingPlan {
             LendingKind::Borrow => "Borrowed",
             LendingKind::Repay => "Repaid",
         };
-        format!("{verb} {amount} {} {place}", self.symbol)
+        format!("{verb} {} {} {place}", whole(amount), self.symbol)
     }
 }
 

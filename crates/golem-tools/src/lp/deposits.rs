@@ -11,16 +11,17 @@ use crate::allowances;
 use crate::data::get_position::not_found;
 use crate::engine::{CallContext, ConnectedChain, ToolReply};
 use crate::positions::{self, impossible};
-use crate::shared::{PlanReceipt, explorer_url, insufficient, invalid, per_whole};
+use crate::shared::{PlanReceipt, explorer_url, insufficient, invalid, per_whole, whole};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_abi::uniswap_v3::NonfungiblePositionManager as Manager;
 use bardo_abi::uniswap_v4::{PoolManager, PositionManager as KeyedManager};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::TxState;
+use bardo_base::format::fee;
 use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, TokenAmount};
-use bardo_safety::pipeline::CommitOutcome;
+use bardo_safety::pipeline::{CommitOutcome, CommitState};
 use bardo_safety::proposal::{
     AllowanceBound, AllowanceKind, Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent,
 };
@@ -42,6 +43,9 @@ const EXPIRES_IN: u64 = 900;
 /// Gas limit of a deposit. A new position in plain tokens uses about 450,000 where it is the first at both of its ticks;
 /// tokens with more code need more.
 const DEPOSIT_GAS: u64 = 700_000;
+
+/// Highest fee that a pool can have by itself, in hundredths of a basis point: all of the input.
+const MAX_FEE: u32 = 1_000_000;
 
 /// Part of a named amount from which on its unused rest is mentioned: a thousandth.
 const REST_FROM: u64 = 1_000;
@@ -93,6 +97,8 @@ pub struct DepositPlan {
     holder: Address,
     /// True for a pool of V4.
     is_keyed: bool,
+    /// Fee of the pool in hundredths of a basis point.
+    fee: u32,
     tokens: [TokenInfo; 2],
     symbols: [String; 2],
     prices: [String; 3],
@@ -108,7 +114,7 @@ impl DepositPlan {
             let named = TokenAmount::new(named?, used.decimals()).ok()?;
             // Rounding to the pool's units is not worth a word.
             let is_less = used.raw().saturating_add(named.raw() / U256::from(REST_FROM)) < named.raw();
-            is_less.then(|| format!("{used} of at most {named} {symbol}"))
+            is_less.then(|| format!("{} of at most {} {symbol}", whole(used), whole(&named)))
         });
         let parts: Vec<String> = parts.collect();
         if parts.is_empty() {
@@ -124,19 +130,32 @@ impl DepositPlan {
         format!("; this uses {}, because {why}", parts.join(" and "))
     }
 
-    fn sentence(&self, [amount0, amount1]: &[TokenAmount; 2]) -> String {
-        let ([symbol0, symbol1], [low, high, _]) = (&self.symbols, &self.prices);
-        let used = [*amount0, *amount1];
-        let rest = self.rest(&used);
-        let ticks = format!("ticks {} to {}, prices {low} to {high}{rest}", self.range.lower(), self.range.upper());
+    /// Pool of the position, such as `WETH/USDC in V4, fee 0.3 %`.
+    fn pool(&self) -> String {
+        let (version, [symbol0, symbol1]) = (if self.is_keyed { "V4" } else { "V3" }, &self.symbols);
+        // A hook sets the fee of such a pool with each swap.
+        let fee = if self.fee > MAX_FEE { "set by its hook".to_owned() } else { fee(self.fee) };
+        format!("{symbol0}/{symbol1} in {version}, fee {fee}")
+    }
+
+    fn sentence(&self, amounts: &[TokenAmount; 2], is_done: bool) -> String {
+        let ([symbol0, symbol1], [low, high, price]) = (&self.symbols, &self.prices);
+        let [amount0, amount1] = amounts.each_ref().map(whole);
+        let both = format!("{amount0} {symbol0} and {amount1} {symbol1}");
+        let (lower, upper) = (self.range.lower(), self.range.upper());
+        let rest = self.rest(amounts);
+        let range = format!("price now {price}, range {low} to {high} (ticks {lower} to {upper}){rest}");
+        let verb = |now: &'static str, past: &'static str| if is_done { past } else { now };
         match self.id {
-            None => format!(
-                "Open a position in {symbol0}/{symbol1} with {amount0} {symbol0} and {amount1} {symbol1}, {ticks}"
-            ),
-            Some(id) if self.compounds => {
-                format!("Collect the fees of position {id} and add {amount0} {symbol0} and {amount1} {symbol1} of them")
+            None => {
+                let open = verb("Open a new position for your account", "Opened a new position for your account");
+                format!("{open}: {}, with {both}; {range}", self.pool())
             }
-            Some(id) => format!("Add {amount0} {symbol0} and {amount1} {symbol1} to position {id}, {ticks}"),
+            Some(id) if self.compounds => {
+                let (collect, add) = (verb("Collect", "Collected"), verb("add", "added"));
+                format!("{collect} the fees of position {id} and {add} {both} of them")
+            }
+            Some(id) => format!("{} {both} to position {id}, {}; {range}", verb("Add", "Added"), self.pool()),
         }
     }
 }
@@ -434,13 +453,14 @@ pub(super) async fn prepare(
         compounds,
         holder,
         is_keyed,
+        fee: target.fee,
         symbols: [symbol(&states[0]), symbol(&states[1])],
         prices: [price(low)?, price(high)?, price(target.sqrt_price_x96)?],
         tokens: [of0.clone(), of1.clone()],
         named: if compounds { [None; 2] } else { wish },
         slippage,
     };
-    let whole = [TokenAmount::new(expected[0], of0.decimals)?, TokenAmount::new(expected[1], of1.decimals)?];
+    let expected_whole = [TokenAmount::new(expected[0], of0.decimals)?, TokenAmount::new(expected[1], of1.decimals)?];
     let outflow = |token: &TokenInfo, amount| Outflow { token: token.clone(), amount };
     let rest = |state: &TokenState| Inflow {
         token: state.token.clone(),
@@ -465,7 +485,7 @@ pub(super) async fn prepare(
         order: None,
         files: Vec::new(),
         replaces: None,
-        expected_outcome: SafeText::clean(&kept.sentence(&whole), 300),
+        expected_outcome: SafeText::clean(&kept.sentence(&expected_whole, false), 400),
     };
     Ok((proposal, kept))
 }
@@ -672,13 +692,13 @@ pub(super) fn output(
         None if plan.compounds => [declared(first.id), declared(second.id)],
         None => [simulated(first.id), simulated(second.id)],
     };
-    let whole = [TokenAmount::new(taken[0], first.decimals)?, TokenAmount::new(taken[1], second.decimals)?];
+    let amounts = [TokenAmount::new(taken[0], first.decimals)?, TokenAmount::new(taken[1], second.decimals)?];
     let id = plan.id.or_else(|| event.as_ref().map(|event| event.id));
-    let mut explanation = sent.explain(&plan.sentence(&whole));
+    let mut explanation = sent.explain(&plan.sentence(&amounts, committed.state == CommitState::Done));
     if let (None, Some(id)) = (plan.id, id) {
         explanation.push_str(&format!(" It is position {id}."));
     }
-    let [amount0, amount1] = whole.map(|amount| amount.to_string());
+    let [amount0, amount1] = amounts.map(|amount| amount.to_string());
     let DepositPlan { range, symbols: [token0, token1], prices: [price_lower, price_upper, price], .. } = plan;
     let output = Output {
         tx_hash: main.map(|leg| leg.hash.to_string()),

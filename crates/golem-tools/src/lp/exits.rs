@@ -8,14 +8,14 @@ use serde::Serialize;
 use crate::data::get_position::not_found;
 use crate::engine::{CallContext, ToolReply};
 use crate::positions::{self, Described, impossible};
-use crate::shared::{PlanReceipt, invalid};
+use crate::shared::{PlanReceipt, invalid, whole};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::uniswap_v3::NonfungiblePositionManager as Manager;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::TxState;
 use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, TokenAmount};
-use bardo_safety::pipeline::CommitOutcome;
+use bardo_safety::pipeline::{CommitOutcome, CommitState};
 use bardo_safety::proposal::{Inflow, LegPurpose, PlanLeg, Proposal, ProposalIntent};
 use golem_chain::token::{TokenId, TokenInfo};
 use golem_protocols::uniswap::positions::{ChangeKind, PositionChange, PositionId, PositionPool, PositionState};
@@ -110,19 +110,37 @@ impl ExitPlan {
         self.sentence(&self.expected)
     }
 
-    fn sentence(&self, [amount0, amount1]: &[TokenAmount; 2]) -> String {
-        let id = self.state.key.id;
+    fn sentence(&self, amounts: &[TokenAmount; 2]) -> String {
         let what = match self.plan.kind() {
             ChangeKind::Collect => "Collect the fees of",
-            ChangeKind::Remove if self.plan.withdrawn(self.state.liquidity) == self.state.liquidity => {
-                "Withdraw all liquidity of"
-            }
+            ChangeKind::Remove if self.is_all() => "Withdraw all liquidity of",
             ChangeKind::Remove => "Withdraw a part of",
             ChangeKind::Close => "Close",
             ChangeKind::Mint | ChangeKind::Increase | ChangeKind::Compound => "Change",
         };
-        let [symbol0, symbol1] = &self.symbols;
-        format!("{what} position {id} for {amount0} {symbol0} and {amount1} {symbol1}")
+        self.about(what, amounts)
+    }
+
+    /// The same after it was done.
+    fn done(&self, amounts: &[TokenAmount; 2]) -> String {
+        let what = match self.plan.kind() {
+            ChangeKind::Collect => "Collected the fees of",
+            ChangeKind::Remove if self.is_all() => "Withdrew all liquidity of",
+            ChangeKind::Remove => "Withdrew a part of",
+            ChangeKind::Close => "Closed",
+            ChangeKind::Mint | ChangeKind::Increase | ChangeKind::Compound => "Changed",
+        };
+        self.about(what, amounts)
+    }
+
+    /// True if all liquidity is withdrawn.
+    fn is_all(&self) -> bool {
+        self.plan.withdrawn(self.state.liquidity) == self.state.liquidity
+    }
+
+    fn about(&self, what: &str, [amount0, amount1]: &[TokenAmount; 2]) -> String {
+        let (id, [symbol0, symbol1]) = (self.state.key.id, &self.symbols);
+        format!("{what} position {id} for {} {symbol0} and {} {symbol1}", whole(amount0), whole(amount1))
     }
 }
 
@@ -372,7 +390,8 @@ pub(super) fn output(
         None => None,
     };
     let received = whole(amounts)?;
-    let explanation = sent.explain(&plan.sentence(&received));
+    let is_done = committed.state == CommitState::Done;
+    let explanation = sent.explain(&if is_done { plan.done(&received) } else { plan.sentence(&received) });
     let taken = plan.plan.withdrawn(plan.state.liquidity);
     let [fees0, fees1] = fees.map_or([None, None], |fees| fees.map(|fee| Some(fee.to_string())));
     let [amount0, amount1] = received.map(|amount| amount.to_string());

@@ -341,7 +341,11 @@ impl WriteTool for RebalancePosition {
             }
             .as_str(),
             tx_hash: sent.tx_hash.clone(),
-            explanation: sent.explain(&format!("Close position {}", plan.exit.id())),
+            explanation: sent.explain(&format!(
+                "{} position {}",
+                if is_done { "Closed" } else { "Close" },
+                plan.exit.id()
+            )),
         };
         let explanation = plan.explanation(state, &withdrawn, in_wallet.as_ref(), &sent);
         let MovePlan { symbols, prices, figures, steps, next, gas_used, .. } = &plan;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::allowances::{self, APPROVAL_GAS, approve};
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool, address};
-use crate::shared::{CHECKS, PlanReceipt, contract_name, head_time, invalid};
+use crate::shared::{CHECKS, PlanReceipt, contract_name, head_time, invalid, whole};
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::ToolError;
 use bardo_base::model::{
@@ -259,7 +259,7 @@ fn shown(amount: U256, decimals: u8) -> String {
     if amount == U256::MAX {
         return "unlimited".to_owned();
     }
-    TokenAmount::new(amount, decimals).map_or_else(|_| amount.to_string(), |amount| amount.to_string())
+    TokenAmount::new(amount, decimals).map_or_else(|_| amount.to_string(), |amount| whole(&amount))
 }
 /// Call of Permit2 that lets `spender` take `amount` of `token`, in raw units, until `expires_at`, in Unix seconds.
 fn approve_in_permit2(permit2: Address, token: Address, spender: Address, amount: U160, expires_at: u64) -> PlanLeg {

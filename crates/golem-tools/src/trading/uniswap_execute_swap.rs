@@ -13,7 +13,7 @@ use crate::engine::{CallContext, ToolDef, ToolEnvironment, ToolReply, WriteTool}
 use crate::mev::{MevMeasure, RouteCriteria, TradeVisibility, liquidity_share, measures, size_advice};
 use crate::orders::{self, card};
 use crate::route::{impact_of, impact_reached, pools_of};
-use crate::shared::{WORST_IMPACT, explorer_url};
+use crate::shared::{WORST_IMPACT, explorer_url, whole};
 use crate::swap_query::{FoundRoute, SwapQuery, price_between, slippage};
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -302,7 +302,7 @@ async fn by_auction(
     };
     let (mut proposal, placed) = auction::order(context, &request).await?;
     // The caller asked for a swap, so the outcome must say first that this is an order for others to fill.
-    let titled = format!("Swap by auction, not immediately: {}", proposal.expected_outcome);
+    let titled = format!("{}; not filled at once", proposal.expected_outcome);
     proposal.expected_outcome = SafeText::clean(&titled, 300);
     let prepared = SwapPlan {
         token_in: ask.token_in.clone(),
@@ -472,7 +472,8 @@ fn proposal(
     let account = context.world.account(None)?;
     let amount_in = TokenAmount::new(route.amount_in, ask.token_in.decimals)?;
     let least = TokenAmount::new(trade.amount_out_min, ask.token_out.decimals)?;
-    let expected = format!("Swap {amount_in} {} for >= {least} {}", ask.token_in.symbol, ask.token_out.symbol);
+    let (given, wanted) = (whole(&amount_in), whole(&least));
+    let expected = format!("Swap {given} {} for >= {wanted} {}", ask.token_in.symbol, ask.token_out.symbol);
     Ok(Proposal {
         chain_id: ask.chain.network().chain_id,
         tool: *context.meta(),
@@ -602,11 +603,11 @@ fn output(context: &CallContext, plan: &SwapPlan, committed: &CommitOutcome) -> 
     let symbol = &plan.token_out.symbol;
     let order = plan.auction.as_ref().map(|order| order.hash);
     let explanation =
-        orders::swapped(&committed.state, main.map(|leg| leg.hash), order, &format!("{amount_out} {symbol}"));
+        orders::swapped(&committed.state, main.map(|leg| leg.hash), order, &format!("{} {symbol}", whole(&amount_out)));
     let by_auction = plan.auction.as_ref().map(|order| order.kind.name());
     let (explanation, way) = match (&plan.auction, committed.order.as_deref()) {
         (Some(order), Some(record)) => (
-            format!("Order {} status: {}", short_hash(order.hash), record.status),
+            format!("Order {} was placed ({})", short_hash(order.hash), record.status),
             format!(" By UniswapX: {}.", plan.why),
         ),
         (Some(_), None) => (explanation, format!(" By UniswapX: {}.", plan.why)),

@@ -106,7 +106,7 @@ impl ReadTool for GetUniswapXOrderStatus {
             TypedMessage::UniswapxOrder { order, .. } => order,
             TypedMessage::CrossChainOrder { intent, .. } => {
                 let output = bridged(&record, u64::from(intent.fill_deadline), &card);
-                let explanation = format!("Intent {hash} status: {}. {}.{doubt}", output.status, output.money);
+                let explanation = format!("Bridge order {hash} status: {}. {}.{doubt}", output.status, output.money);
                 return Ok(ToolReply::new(output, explanation).hint(json!({"order": card})));
             }
             TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::auction::approvals;
 use crate::engine::{CallContext, ConnectedChain, ToolDef, ToolEnvironment, ToolReply, WriteTool};
 use crate::orders::{self, CHECKS, card, field, random_nonce};
-use crate::shared::{head_time, invalid};
+use crate::shared::{head_time, invalid, whole};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc7683::AcrossOrderData;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -241,8 +241,13 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Int
         bids,
     };
     let expected = format!(
-        "Bridge {given} {} on {} for >= {} {} on {}",
-        token_in.symbol, from.name, plan.least, token_out.symbol, to.name
+        "Bridge {} {} on {} for >= {} {} on {}",
+        whole(&given),
+        token_in.symbol,
+        from.name,
+        whole(&plan.least),
+        token_out.symbol,
+        to.name
     );
     let proposal = Proposal {
         chain_id: from.chain_id,
@@ -453,8 +458,10 @@ fn output(plan: IntentPlan, committed: &CommitOutcome) -> Result<ToolReply<Outpu
         estimated_time: format!("{}s", bid.seconds),
     });
     let remark = intent_card.as_ref().map(|intent_card| field(intent_card, "remark")).unwrap_or_default();
+    let least = format!("at least {} {} on {}", whole(&plan.least), plan.symbol, plan.destination);
     let words = match &committed.state {
-        CommitState::Placed => format!("Bridge order {} was placed ({status})", short_hash(plan.id)),
+        // It stays true when the order was delivered or refunded.
+        CommitState::Placed => format!("Bridge order {} was placed, for {least}", short_hash(plan.id)),
         CommitState::Simulated => "Would be signed; nothing was signed".to_owned(),
         CommitState::Unclear => {
             format!("Bridge order {} may have been signed: do not send it again", short_hash(plan.id))
@@ -465,10 +472,8 @@ fn output(plan: IntentPlan, committed: &CommitOutcome) -> Result<ToolReply<Outpu
     };
     let note = if remark.is_empty() { String::new() } else { format!(" Note: {remark}.") };
     let arrives = match &committed.state {
-        CommitState::Placed | CommitState::Simulated | CommitState::Unclear => {
-            format!(" At least {} {} is to arrive on {}.", plan.least, plan.symbol, plan.destination)
-        }
-        CommitState::Done | CommitState::Reverted | CommitState::Stopped { .. } => String::new(),
+        CommitState::Simulated | CommitState::Unclear => format!(" It is for {least}."),
+        CommitState::Placed | CommitState::Done | CommitState::Reverted | CommitState::Stopped { .. } => String::new(),
     };
     let explanation = format!("{words}.{arrives}{note}");
     let output = Output {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{CallContext, ConnectedChain, ToolReply};
-use crate::shared::{PlanReceipt, balance, insufficient, invalid};
+use crate::shared::{PlanReceipt, balance, insufficient, invalid, whole};
 use bardo_abi::erc20::Weth9;
 use bardo_base::error::ToolError;
 use bardo_base::text::SafeText;
@@ -77,7 +77,7 @@ pub struct WrappingPlan {
 
 impl WrappingPlan {
     fn summary(&self) -> String {
-        format!("{} {} for as many {}", self.amount, self.given.symbol, self.received.symbol)
+        format!("{} {} for as many {}", whole(&self.amount), self.given.symbol, self.received.symbol)
     }
 }
 

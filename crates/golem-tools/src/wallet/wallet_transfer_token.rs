@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::engine::{CallContext, ConnectedChain, ToolDef, ToolReply, WriteTool, address};
-use crate::shared::{CHECKS, ChainNamed, PlanReceipt, balance, chain_or_first, insufficient, invalid};
+use crate::shared::{CHECKS, ChainNamed, PlanReceipt, balance, chain_or_first, insufficient, invalid, whole};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::TxState;
@@ -17,7 +17,7 @@ use bardo_base::model::{
 };
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
-use bardo_safety::pipeline::CommitOutcome;
+use bardo_safety::pipeline::{CommitOutcome, CommitState};
 use bardo_safety::proposal::{Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent};
 use golem_chain::fork::{BalanceDelta, ExecutionStatus, Fork, ForkCall, ForkSource, NextBlock, SimulationOptions};
 use golem_chain::token::{TokenId, TokenInfo};
@@ -136,7 +136,7 @@ impl WriteTool for WalletTransferToken {
         let (amount, received) =
             (TokenAmount::new(amount, token.decimals)?, TokenAmount::new(arrives, token.decimals)?);
         let plan = TransferPlan { token: token.clone(), recipient, amount, received };
-        let expected = transfer_summary(&plan, &plan.received);
+        let expected = transfer_summary("Send", &plan, &plan.received);
         let proposal = Proposal {
             chain_id: chain.network().chain_id,
             tool: *context.meta(),
@@ -165,7 +165,8 @@ impl WriteTool for WalletTransferToken {
     ) -> Result<ToolReply<Output>, ToolError> {
         let sent = PlanReceipt::of(context, committed)?;
         let received = received(&plan, committed);
-        let explanation = sent.explain(&transfer_summary(&plan, received.as_ref().unwrap_or(&plan.received)));
+        let verb = if committed.state == CommitState::Done { "Sent" } else { "Send" };
+        let explanation = sent.explain(&transfer_summary(verb, &plan, received.as_ref().unwrap_or(&plan.received)));
         let output = Output {
             tx_hash: sent.tx_hash,
             token: match plan.token.id {
@@ -184,13 +185,13 @@ impl WriteTool for WalletTransferToken {
 }
 
 /// Describes the transfer in a sentence, including a fee that the token keeps.
-fn transfer_summary(plan: &TransferPlan, received: &TokenAmount) -> String {
+fn transfer_summary(verb: &str, plan: &TransferPlan, received: &TokenAmount) -> String {
     let TransferPlan { token, recipient, amount, .. } = plan;
-    let symbol = &token.symbol;
-    if received == amount {
-        return format!("Send {amount} {symbol} to {recipient}");
+    let sent = format!("{verb} {} {} to {recipient}", whole(amount), token.symbol);
+    match received == amount {
+        true => sent,
+        false => format!("{sent}, who gets {}: the token keeps a fee", whole(received)),
     }
-    format!("Send {amount} {symbol} to {recipient}, who gets {received}: the token keeps a fee")
 }
 
 /// Sums the confirmed transfers to the recipient, from the token's events; `None` before confirmation.

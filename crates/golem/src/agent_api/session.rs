@@ -590,7 +590,10 @@ impl AgentSession {
         self.inner.has_stopped_itself.store(true, Ordering::SeqCst);
         let words = format!("I stopped myself: {reason}. The operator's {} continues.", flatten.level);
         let text = SafeText::clean(&words, 400);
-        self.emit(Some(call_id), EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
+        self.emit(
+            Some(call_id),
+            EventKind::GolemThought(GolemThought { thought: 0, text, more: false, report: false }),
+        );
         let taken_back = self.withdraw_offers_of(|asker| asker == ToolCaller::Golem).await;
         let data = json!({"level": flatten.level, "stopped": "this Golem", "offers_taken_back": taken_back});
         let said = "You sign only revocations, cancellations and refunds until the operator lifts the stop. The operator's \

@@ -324,7 +324,7 @@ impl AgentSignals {
             BudgetDecision::Stops => SafeText::clean("… (too much output: the rest of this minute is dropped)", PIECE),
             BudgetDecision::Silent => return,
         };
-        self.voice.emit(EventKind::GolemThought(GolemThought { thought: self.thought, text, more }));
+        self.voice.emit(EventKind::GolemThought(GolemThought { thought: self.thought, text, more, report: false }));
     }
 
     /// Reports the current and the next activity. `step` is the current step and their total number, if known.

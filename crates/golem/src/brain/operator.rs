@@ -161,7 +161,7 @@ impl RunningCommands {
 
     fn think(&self, text: &str) {
         let text = SafeText::clean(text, SAID);
-        self.voice.emit(EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
+        self.voice.emit(EventKind::GolemThought(GolemThought { thought: 0, text, more: false, report: false }));
     }
 }
 

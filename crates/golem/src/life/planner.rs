@@ -309,7 +309,7 @@ impl Planner {
 
     fn think(&mut self, text: &str) {
         self.thought += 1;
-        let thought = GolemThought { thought: self.thought, text: clean(text), more: false };
+        let thought = GolemThought { thought: self.thought, text: clean(text), more: false, report: false };
         self.voice.emit(EventKind::GolemThought(thought));
     }
 

@@ -298,7 +298,7 @@ impl Rescuer {
 
     fn think(&self, text: &str) {
         let text = SafeText::clean(text, 400);
-        self.voice.emit(EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
+        self.voice.emit(EventKind::GolemThought(GolemThought { thought: 0, text, more: false, report: false }));
     }
 }
 

@@ -172,6 +172,10 @@ pub struct GolemThought {
     pub text: SafeText,
     /// True if more pieces of this thought follow.
     pub more: bool,
+    /// True for a report of the program about the Golem's account, which is not in the Golem's words. Absent in recordings
+    /// of earlier versions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub report: bool,
 }
 
 /// Payload of `golem:memory`.

@@ -104,6 +104,11 @@ fn the_check_says_what_the_command_says() {
     let wide = Rect { width: 200, ..AREA };
     let shown = drawn(&screen, &world, wide);
     assert!(shown.contains("✓ good: 763 entries, in order and unchanged"), "{shown}");
+    assert!(shown.contains(" · at ") && !shown.contains("more since"), "{shown}");
+    // What was written since was not verified.
+    receive_reply(&mut screen, &world, true, 1, &[]);
+    let shown = drawn(&screen, &world, wide);
+    assert!(shown.contains("✓ good: 1 entry, in order and unchanged") && shown.contains(" more since"), "{shown}");
     receive_reply(&mut screen, &world, false, 763, &["entry 12 does not follow entry 11", "entry 40 is missing"]);
     let shown = drawn(&screen, &world, wide);
     assert!(shown.contains("✕ NOT GOOD: entry 12 does not follow entry 11; and 1 more"), "{shown}");

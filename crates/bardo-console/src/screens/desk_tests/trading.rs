@@ -364,6 +364,12 @@ fn the_quotes_of_a_form_are_left_out_of_the_activity_and_its_preview_is_not() {
     let world = world();
     let (mut trade, requests) = swap_typed(&world);
     let quote = calls(&requests)[0].0;
+    // Quotes of a half-typed form cause neither an event nor a failure.
+    let unasked = |request: &ScreenRequest| match request {
+        ScreenRequest::Send(command) => matches!(**command, SessionCommand::Call { unasked: true, .. }),
+        _ => false,
+    };
+    assert!(requests.iter().any(unasked), "{requests:?}");
     let (first, second) = (CallId::new(5), CallId::new(6));
     assert_eq!(
         trade.receive_reply(quote, CommandReply::Began(first), &world.known()),

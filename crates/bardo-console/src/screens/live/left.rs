@@ -587,6 +587,8 @@ fn absence(away: &Summary) -> (String, Vec<StyledText>, String, String) {
     ];
     let lines: Vec<String> =
         lines.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+    let blocked = away.blocked_chains.iter().map(|chain| format!("nothing is signed on {chain}"));
+    let lines: Vec<String> = blocked.chain(lines).collect();
     let mut words = if lines.is_empty() { "nothing went wrong".to_owned() } else { lines.join(" · ") };
     if let Some(gas) = away.gas() {
         words.push_str(&format!(" · gas {gas}"));

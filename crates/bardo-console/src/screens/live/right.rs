@@ -6,7 +6,7 @@ use ratatui::widgets::Widget;
 use rust_decimal::Decimal;
 
 use super::{ActivityList, LivePanel, inside, nothing, status_role};
-use crate::format::{time_of_day, whole_dollars};
+use crate::format::{fee, time_of_day, whole_dollars};
 use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::screens::ScreenContext;
 use crate::screens::logs::role;
@@ -328,7 +328,11 @@ impl Widget for PricePanel<'_> {
         let Self { theme, known, range, focus } = self;
         let painter = &mut Painter { buffer, theme };
         let points = known.feed.prices.iter().copied().collect();
-        let (marks, legend) = known.feed.trade_marks();
+        let (marks, mut legend) = known.feed.trade_marks();
+        // Holdings are valued by the feed, which moves in steps.
+        if let Some(pips) = known.feed.price_pool {
+            legend.push_str(&format!(" · {} pool", fee(pips)));
+        }
         let mut model = ChartModel { points, marks, legend, unit: "", places: 2, range, least_span_bps: 5 };
         let right = model.newest(known.moment());
         let title = titled(format!("ETH/USDC {}", range.describe()), &mut model.legend, &right, area.width);

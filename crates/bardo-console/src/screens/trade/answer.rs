@@ -28,7 +28,7 @@ use serde::Deserialize as _;
 const HOW_TO_DO: &[&str] = &[
     "1  Fill in the form: the quote updates as you type.",
     "2  Enter previews: all checks, and a simulation of the exact calldata. Nothing is signed.",
-    "3  Enter again opens the decision: a picks approval, Enter signs and sends.",
+    "3  Enter again opens the decision: a selects the approval, Enter signs and sends.",
 ];
 /// Instructions for a tool that only reads.
 const HOW_TO_ASK: &[&str] = &["Fill in the form. Enter runs the tool; it is read-only."];
@@ -143,11 +143,11 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     // Stands near the top, so that an expired offer shows it on a small screen, too.
     if let Some(until) = permit.get("expires_at").and_then(Value::as_u64) {
         // The offer of a finished rehearsal is not held either.
-        let over = until <= now.millis || !held;
-        let (words, role) = if over {
-            ("○ expired: Enter previews again".to_owned(), Role::StateCare)
-        } else {
-            (left(until / 1000, now), Role::Text)
+        let (words, role) = match (until <= now.millis, held) {
+            (true, _) => ("○ expired: Enter previews again".to_owned(), Role::StateCare),
+            // Rejected, withdrawn, or never more than a rehearsal.
+            (false, false) => ("○ closed, nothing was signed: Enter previews again".to_owned(), Role::StateCare),
+            (false, true) => (left(until / 1000, now), Role::Text),
         };
         all.push(Row::new("valid           ", Role::TextDim).then(words, role).kept());
     }

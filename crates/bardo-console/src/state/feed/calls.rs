@@ -6,6 +6,7 @@ use alloy_primitives::{B256, U256};
 
 use crate::widgets::card::CallCard;
 use crate::widgets::status::CardStatus;
+use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{
     ApprovalOutcome, ApprovalRequested, ApprovalResolved, MemoryHits, PermitIssued, SafetyCheck, ToolEnd, ToolFailed,
     ToolStart, ToolVerified, TxState, TxUpdate,
@@ -50,6 +51,8 @@ pub enum CallStatus {
     Refused,
     /// The approval request lapsed without an answer.
     Lapsed,
+    /// The offer expired, or was withdrawn, before anything was signed.
+    NotDone,
     /// The call failed.
     Failed,
     /// A transaction was signed but not settled when the call ended.
@@ -67,6 +70,7 @@ impl CallStatus {
             | Self::Blocked
             | Self::Refused
             | Self::Lapsed
+            | Self::NotDone
             | Self::Failed
             | Self::Unclear => false,
         }
@@ -84,6 +88,7 @@ impl CallStatus {
             Self::Blocked => ("✕", "BLOCKED"),
             Self::Refused => ("✕", "Rejected"),
             Self::Lapsed => ("○", "Lapsed"),
+            Self::NotDone => ("○", "not done"),
             Self::Failed => ("✕", "FAILED"),
             Self::Unclear => ("!", "not confirmed"),
         }
@@ -187,6 +192,11 @@ impl CallSeen {
         }
     }
 
+    /// True while the call is a simulated offer that nobody has committed or withdrawn: nothing of it runs.
+    pub fn is_offer(&self) -> bool {
+        self.end.is_none() && self.card.as_ref().is_some_and(|card| card.call().offered_until.is_some())
+    }
+
     /// Tool name; empty if the start event was missed.
     pub fn tool(&self) -> &str {
         self.start.as_ref().map_or("", |start| start.tool_name.as_ref())
@@ -240,6 +250,13 @@ impl CallSeen {
         match (outcome, &self.error) {
             (Some(ApprovalOutcome::Refused | ApprovalOutcome::RefusedAndHalted), _) => CallStatus::Refused,
             (Some(ApprovalOutcome::Lapsed), _) => CallStatus::Lapsed,
+            // Nobody was refused anything: the offer was left alone or withdrawn.
+            (_, Some(error))
+                if self.transactions.is_empty()
+                    && matches!(error.error_code, ErrorCode::PermitExpired | ErrorCode::ToolCancelled) =>
+            {
+                CallStatus::NotDone
+            }
             // A denial, as the card classifies it.
             (_, Some(error))
                 if error.error_code.is_denial() || CardStatus::of_error(error.error_code) == CardStatus::Blocked =>

@@ -465,3 +465,91 @@ fn a_call_counts_as_blocked_where_its_card_says_so() {
         assert_eq!((feed.calls[0].standing(), feed.counts.blocked), (CallStatus::Blocked, 1), "{code}");
     }
 }
+
+/// Offer of a swap, with the amounts that its simulation moves.
+fn offered(is_order: bool) -> EventKind {
+    let text = |words: &str| SafeText::clean(words, 80);
+    let change = |symbol: &str, change: &str| bardo_base::fabric::SimulatedChange {
+        symbol: text(symbol),
+        address: None,
+        change: text(change),
+        before: text("40"),
+        after: text("3.5013"),
+        gas: false,
+    };
+    EventKind::PermitIssued(bardo_base::fabric::PermitIssued {
+        permit_id: bardo_base::id::PermitId::random(),
+        simulation_hash: B256::ZERO,
+        expected_outcome: text("Swap 36.4987 UNI for >= 284.5 USDC"),
+        expires_at: 1_700_000_060_000,
+        notify: false,
+        changes: vec![change("UNI", "-36.4987"), change("USDC", "+286.78")],
+        least_out: Some(bardo_base::fabric::LeastOut { amount: text("284.5"), symbol: text("USDC") }),
+        leaves_usd: Some("286.78".parse().unwrap()),
+        is_order,
+    })
+}
+
+/// Everything on a card at a moment, as text.
+fn card_text(call: &CallSeen) -> String {
+    use crate::widgets::CardView as _;
+    let now = crate::widgets::Moment { millis: 1_700_000_003_000, motion: true };
+    let card = call.card.as_ref().unwrap();
+    let title = card.title(now);
+    let mut all: Vec<String> = title.left.iter().chain(&title.right).map(|(text, _)| text.clone()).collect();
+    for row in card.short(now) {
+        all.extend(row.left.iter().chain(&row.right).map(|(text, _)| text.clone()));
+    }
+    all.concat()
+}
+
+#[test]
+fn an_offer_that_nobody_took_runs_nothing_and_is_no_failure() {
+    let whole = json!({ "token_in": "UNI", "token_out": "USDC", "amount": "max", "chain": "ethereum" });
+    for code in [ErrorCode::PermitExpired, ErrorCode::ToolCancelled] {
+        let mut feed = Feed::default();
+        feed.take(&event_of(1, 1, started("uniswap_execute_swap", &whole)));
+        assert!(!feed.calls[0].is_offer() && card_text(&feed.calls[0]).contains("max UNI"));
+        feed.take(&event_of(2, 1, offered(false)));
+        let shown = card_text(&feed.calls[0]);
+        assert!(feed.calls[0].is_offer() && shown.contains("≈ offer, 0:57 left: not signed"), "{shown}");
+        // What "max" is, as simulated.
+        assert!(shown.contains("Swap 36.4987 UNI → USDC") && !shown.contains("max"), "{shown}");
+        feed.take(&event_of(3, 1, failed(code)));
+        feed.take(&event_of(4, 1, over(false, None)));
+        let counts = &feed.counts;
+        assert_eq!((counts.blocked, counts.failed, counts.lapsed), (0, 0, 0), "{code}");
+        assert_eq!((feed.calls[0].standing(), feed.calls[0].is_offer()), (CallStatus::NotDone, false), "{code}");
+    }
+}
+
+#[test]
+fn an_auction_that_waits_shows_what_it_pays_and_gets_at_least() {
+    let mut feed = Feed::default();
+    let sold = json!({ "token_in": "UNI", "token_out": "USDC", "amount": "36.4987", "chain": "ethereum" });
+    feed.take(&event_of(1, 1, started("uniswap_execute_swap", &sold)));
+    feed.take(&event_of(2, 1, offered(true)));
+    let asked = bardo_base::fabric::ApprovalRequested {
+        permit_id: bardo_base::id::PermitId::random(),
+        title: SafeText::clean("Auction", 20),
+        reasons: Vec::new(),
+        lapses_at: 1_700_000_060_000,
+        passes_by_itself: false,
+    };
+    feed.take(&event_of(3, 1, EventKind::ApprovalRequested(asked)));
+    let shown = card_text(&feed.calls[0]);
+    for words in ["WAITS FOR YOU", "pay 36.4987 UNI $286.78", "get at least 284.5 USDC", "offer 0:57 left"] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+}
+
+#[test]
+fn a_report_of_the_program_is_not_among_the_agents_thoughts() {
+    let mut feed = Feed::default();
+    for (seq, report) in [(1, false), (2, true)] {
+        let text = SafeText::clean("Sold all UNI on ethereum.", 80);
+        let said = GolemThought { thought: 0, text, more: false, report };
+        feed.take(&event_of(seq, 1, EventKind::GolemThought(said)));
+    }
+    assert_eq!((feed.thoughts.len(), feed.lines.len()), (1, 2));
+}

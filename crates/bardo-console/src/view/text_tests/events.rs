@@ -151,6 +151,39 @@ fn while_away_gas_and_refusals_are_counted_too() {
     assert!(words.contains("1 rejected") && !words.contains("0 blocked"), "{words}");
 }
 
+/// The absence includes the first five minutes after the last key.
+#[test]
+fn an_absence_counts_from_the_last_key_and_by_the_headers_value() {
+    let mut state = running(120, 40, &text("Selling."));
+    let worth = |state: &mut State, dollars: &str| {
+        let next = SessionSnapshot { equity: Some(dollars.parse().unwrap()), ..snapshot() };
+        news(state, SessionNews::Snapshot(Arc::new(next)));
+    };
+    worth(&mut state, "26158.16");
+    key(&mut state, '1');
+    let last_key = state.clock.now_millis;
+    state.update(Input::Time(last_key + 60_000));
+    let mut order = samples::order(bardo_base::fabric::DecayUnit::Seconds);
+    order.status = bardo_base::fabric::OrderStatus::Filled;
+    order.fill = Some(bardo_base::fabric::OrderFill {
+        tx: bardo_base::fabric::TxPlace { chain_id: 31_337, hash: Default::default(), block: None },
+        filler: Default::default(),
+        name: None,
+        amount_in: "0.45".to_owned(),
+        amount_out: "1523.34".to_owned(),
+        position: 1,
+    });
+    tell(&mut state, None, vec![EventKind::OrderUpdate(Box::new(order))]);
+    worth(&mut state, "26174.07");
+    for minutes in [4, 5, 6] {
+        state.update(Input::Time(last_key + minutes * 60_000));
+    }
+    key(&mut state, '1');
+    let words = shown(&state);
+    // 26,174.07 less 26,158.16.
+    assert!(words.contains("While you were away 6 min") && words.contains("1 trade · value +$15.91"), "{words}");
+}
+
 #[test]
 fn the_trades_file_holds_the_trade_from_whatever_screen() {
     let mut state = running(120, 40, &text("Selling."));

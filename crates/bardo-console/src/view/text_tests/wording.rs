@@ -96,8 +96,16 @@ fn an_account_that_something_else_used_is_said_on_every_screen() {
         let words = shown(&state);
         assert!(words.contains("▲ ethereum: nothing is signed (9)"), "{words}");
         assert!(!words.contains("nothing is wrong"), "{words}");
+        // The panel of the Golem is narrower, and cuts nothing that says what is wrong.
+        assert!(!words.contains("nothing …") && (width < 120 || words.contains("cannot sign (9)")), "{words}");
         key(&mut state, '4');
         assert!(shown(&state).contains("nothing is signed (9)"), "{}", shown(&state));
+        key(&mut state, '1');
+        state.update(Input::Focus(false));
+        state.update(Input::Time(state.clock.now_millis + 720_000));
+        state.update(Input::Focus(true));
+        let words = shown(&state);
+        assert!(words.contains("nothing is signed on ethereum") && !words.contains("nothing went wrong"), "{words}");
     }
 }
 

@@ -8,21 +8,34 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use rust_decimal::Decimal;
+use serde::Deserialize as _;
 
-use super::VisiblePart;
 use super::password_input::PasswordInput;
+use super::read_marks::ReadMarks;
+use super::{LineText, VisiblePart};
 use crate::keymap::{Action, Key};
 use crate::widgets::text_field::TextField;
-use bardo_base::fabric::CheckOutcome;
+use bardo_base::fabric::{ApprovalResolved, AskReason, CheckOutcome};
+use bardo_base::id::{CallId, PermitId};
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, Usd};
+use bardo_session::handle::AuditEntry;
 use bardo_session::questions::{
     ActionRequest, AnswerKind, Confirmation, OFFER_NUMBER, OperatorAnswer, Question, RequestSubject,
 };
 
 /// Guard time for which a request must be on the screen without a keystroke before a key acts, in milliseconds.
 pub const GUARD_MILLIS: u64 = 500;
+/// Time for which Enter does not close a request that has ended, in milliseconds. Enter may still be meant as an answer to
+/// it, and then the operator would not see that nothing was answered. Esc answers nothing.
+pub const ENDED_MILLIS: u64 = 2_000;
+/// Interval between two queries for the outcome of a request of another process, in milliseconds.
+const OUTCOME_EVERY_MILLIS: u64 = 1_000;
+/// Maximum number of these queries.
+const OUTCOME_TIMES: u8 = 5;
+/// Kind of the audit entries about answers.
+const APPROVAL_RESOLVED: &str = "approval:resolved";
 /// Default duration of a standing approval, in minutes.
 const USUAL_MINUTES: &str = "60";
 
@@ -64,11 +77,12 @@ pub struct Decision {
     pub full: bool,
     /// Number of lines scrolled past.
     pub offset: usize,
-    /// Indices of the lines that were on the screen, wrapped at `columns`.
-    seen: BTreeSet<usize>,
-    columns: usize,
-    /// Total number of lines; `None` before the first drawing.
-    lines: Option<usize>,
+    /// Text that was on the screen.
+    seen: ReadMarks,
+    /// True once all of it was on the screen, in whichever form and width it was drawn.
+    seen_whole: bool,
+    /// Texts of all lines as drawn last; `None` before the first drawing.
+    lines: Option<Vec<LineText>>,
     /// Number of lines in view at once; `None` before the first drawing.
     room: Option<usize>,
     /// Message about the last key.
@@ -77,6 +91,10 @@ pub struct Decision {
     pub hurried: bool,
     /// Time at which the request ended, in milliseconds since the Unix epoch; `None` while it can be answered.
     pub ended_at: Option<u64>,
+    /// Outcome that the audit log has for a request of another process, whose events do not arrive here.
+    pub outcome: Option<ApprovalResolved>,
+    /// Times at which the audit log was asked for it, counted, and the last of them in milliseconds since the Unix epoch.
+    outcome_asked: (u8, u64),
 }
 
 /// Result of a key in the dialog.
@@ -113,14 +131,41 @@ impl Decision {
             raw: false,
             full: false,
             offset: 0,
-            seen: BTreeSet::new(),
-            columns: 0,
+            seen: ReadMarks::default(),
+            seen_whole: false,
             lines: None,
             room: None,
             hint: None,
             hurried: false,
             ended_at: None,
+            outcome: None,
+            outcome_asked: (0, 0),
         }
+    }
+
+    /// Call and permit of an ended request of another process whose outcome is to be looked up now; `None` if there is
+    /// nothing to look up. Its outcome may be written a moment after the request ends, so it is asked for a few times.
+    pub fn wants_outcome(&mut self, now: u64) -> Option<(CallId, PermitId)> {
+        let question = self.shown.as_deref().filter(|_| self.ended_at.is_some() && self.outcome.is_none())?;
+        let RequestSubject::Action(action) = &question.about else { return None };
+        let (times, last) = self.outcome_asked;
+        let is_due = times == 0 || now >= last.saturating_add(OUTCOME_EVERY_MILLIS);
+        if !question.reasons.contains(&AskReason::Elsewhere) || times >= OUTCOME_TIMES || !is_due {
+            return None;
+        }
+        self.outcome_asked = (times + 1, now);
+        Some((question.call_id?, action.permit))
+    }
+
+    /// Takes the outcome of the request from audit entries of its call, if it is among them.
+    pub fn take_outcome(&mut self, entries: &[AuditEntry]) {
+        let Some(RequestSubject::Action(action)) = self.shown.as_deref().map(|question| &question.about) else {
+            return;
+        };
+        let permit = action.permit;
+        let resolved = entries.iter().rev().filter(|entry| entry.kind.as_str() == APPROVAL_RESOLVED);
+        let mut resolved = resolved.filter_map(|entry| ApprovalResolved::deserialize(&entry.body).ok());
+        self.outcome = resolved.find(|one| one.permit_id == permit).or(self.outcome.take());
     }
 
     /// Marks the request as ended. The dialog stays with its text, and accepts only keys that scroll or close it.
@@ -152,6 +197,8 @@ impl Decision {
         }
         self.shown = Some(Box::new(next));
         if keeps {
+            // What the new simulation adds must be on the screen; what was there before stays read.
+            self.seen_whole = false;
             // The shown changes follow the new figures; those that the new simulation no longer reports are dropped.
             if !self.changed.is_empty() {
                 self.changed.clone_from(&question.changed);
@@ -174,14 +221,18 @@ impl Decision {
         (self.again, self.hurried) = (false, false);
         self.read.clear();
         self.changed.clone_from(&question.changed);
-        let words = match self.picked.is_none() {
-            true => "simulated again with a worse result: read the changes and select again",
-            false => "simulated again with a worse result: read the changes",
+        let simulated = matches!(question.about, RequestSubject::Action(_));
+        let words = match (simulated, self.picked.is_none()) {
+            (true, true) => "simulated again with a worse result: read the changes and select again",
+            (true, false) => "simulated again with a worse result: read the changes",
+            (false, true) => "the request has changed: read it again and select again",
+            (false, false) => "the request has changed: read it again",
         };
         self.hint = Some(SafeText::clean(words, 100));
         self.drawn_at = None;
         (self.lines, self.offset) = (None, 0);
         self.seen.clear();
+        self.seen_whole = false;
     }
 
     /// Clears the chosen answer and everything typed for it.
@@ -204,14 +255,14 @@ impl Decision {
         if fit.raw {
             return;
         }
-        // A different wrapping or the shorter form has other lines, so all must be seen again.
-        if self.columns != fit.columns || self.lines.is_some_and(|lines| lines != fit.lines) {
-            self.columns = fit.columns;
-            self.seen.clear();
+        let visible = fit.lines.iter().skip(fit.first).take(fit.shown);
+        fit.lines.iter().take(fit.above).chain(visible).for_each(|line| self.seen.mark(line));
+        // Every form has the whole request, so it is read in all of them once it was read in one.
+        if self.seen_whole {
+            fit.lines.iter().for_each(|line| self.seen.mark(line));
         }
         self.lines = Some(fit.lines);
-        self.seen.extend(0..fit.above);
-        self.seen.extend(fit.first..fit.first.saturating_add(fit.shown));
+        self.seen_whole = self.unseen() == Some(0);
     }
 
     /// Records a change of the terminal size: no answer is accepted until the dialog is drawn again.
@@ -221,7 +272,7 @@ impl Decision {
 
     /// Number of lines that were not on the screen yet; `None` before the first drawing.
     pub fn unseen(&self) -> Option<usize> {
-        self.lines.map(|lines| (0..lines).filter(|line| !self.seen.contains(line)).count())
+        self.lines.as_ref().map(|lines| lines.iter().filter(|line| !self.seen.has(line)).count())
     }
 
     /// Reason to reject an approval because some lines were never on the screen; `None` if all were.
@@ -280,9 +331,11 @@ impl Decision {
         if let Some(ended_at) = self.ended_at {
             // A key that was meant for the request must not close the notice unread.
             let calm = now >= ended_at.max(self.touched_at).saturating_add(GUARD_MILLIS);
+            let seen = now >= ended_at.max(self.touched_at).saturating_add(ENDED_MILLIS);
             self.touched_at = now;
             match action {
                 Action::Back | Action::CloseOrQuit if calm => return DecisionOutcome::Closed,
+                Action::DoIt if seen => return DecisionOutcome::Closed,
                 Action::Down => self.offset = self.offset.saturating_add(1),
                 Action::Up => self.offset = self.offset.saturating_sub(1),
                 Action::HalfPageDown => self.offset = self.offset.saturating_add(page),

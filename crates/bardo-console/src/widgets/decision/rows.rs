@@ -16,9 +16,11 @@ use bardo_base::display::readable_figure;
 use bardo_base::fabric::{AskReason, CheckOutcome, Finding};
 use bardo_base::model::Check;
 use bardo_base::text::{SafeText, width as width_of};
+use bardo_base::units::BasisPoints;
 use bardo_session::questions::signed::{ReadableMessage, inside_calls};
 use bardo_session::questions::{
-    ActionAddress, ActionRequest, AddressPart, PolicyChange, PolicyRequest, Question, RequestSubject, TokenChange,
+    ActionAddress, ActionRequest, AddressPart, PolicyChange, PolicyRequest, Question, RequestSubject, SalePlan,
+    TokenChange,
 };
 
 fn section(rows: &mut Vec<Row>, words: String) {
@@ -74,7 +76,8 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> 
             rows.push(Row::new(format!("It opened after {} in a row.", counted(*failures, "failure")), Role::Dialog));
             rows.push(Row::new("Once it is closed, new trades may start at once.", Role::StateCare));
         }
-        RequestSubject::SellHoldings => {
+        RequestSubject::SellHoldings { plan } => {
+            sale_rows(&mut rows, plan.as_deref(), places(decision));
             let what = "Approving sells every listed token but dollar stablecoins for USDC, on each chain, in parts, as far as \
                         your policy allows. Each sale is checked on its own.";
             rows.push(Row::new(what, Role::StateCare));
@@ -85,6 +88,19 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> 
         }
     }
     rows
+}
+
+/// Rows of what a sale of all holdings sells, does before, and leaves.
+fn sale_rows(rows: &mut Vec<Row>, plan: Option<&SalePlan>, places: usize) {
+    let Some(plan) = plan else { return };
+    for (word, line) in plan.lines(places) {
+        let role = match word {
+            "unknown" => Role::StateBad,
+            "stays" => Role::TextDim,
+            _ => Role::StateCare,
+        };
+        rows.push(Row::new(format!("{word:<11}"), Role::TextDim).then(line, role));
+    }
 }
 
 /// Old and new value of a policy field, with its unit.
@@ -208,6 +224,11 @@ fn change_rows(rows: &mut Vec<Row>, action: &ActionRequest, with_gas: bool, plac
     for (word, line) in action.lending.iter().flat_map(|lending| lending.lines(places)) {
         rows.push(Row::new(format!("{word}  "), Role::TextStrong).then(line, Role::StateCare));
     }
+    if action.tool.as_str() == OPENS_POSITION {
+        rows.push(
+            Row::new("Position  ", Role::TextStrong).then("a new one is minted to the receiver below", Role::PriceUp),
+        );
+    }
     if let Some(arrival) = &action.arrival {
         rows.push(
             Row::new(format!("{:<symbols$}  ", arrival.symbol), Role::TextStrong)
@@ -266,6 +287,12 @@ fn nothing_else_row(action: &ActionRequest) -> Row {
     }
 }
 
+/// Tool that swaps in pools, or by an order for others to fill.
+const SWAP: &str = "uniswap_execute_swap";
+
+/// Tool that opens a liquidity position.
+const OPENS_POSITION: &str = "add_liquidity";
+
 /// Tool of orders that wait for one price. Against the pools' present price they have no cost.
 const LIMIT_ORDER: &str = "uniswap_place_limit_order";
 
@@ -295,7 +322,7 @@ fn counted_row(action: &ActionRequest) -> Row {
     let counts = action.costs.counted.unwrap_or(action.costs.spent);
     // The average follows a falling price slowly, so the costs above can be larger.
     let why = match counts < action.costs.spent {
-        true => ": of a fair exit, its possible loss by feed and quote, without the slower average",
+        true => ": a fair exit counts with its possible loss by feed and quote, without the 30-minute average",
         false => "",
     };
     let counted = format!("{} with gas of at most {}{why}", dollars_used(counts), dollars_used(action.costs.gas));
@@ -458,7 +485,13 @@ pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionRequest) -> Ve
         [] => "nothing".to_owned(),
         all => all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     };
-    let who = model.name.map_or_else(|| scope.golem_id.to_string(), str::to_owned);
+    let gets = match scope.gets.as_slice() {
+        [] if action.tool.as_str() == OPENS_POSITION => "a liquidity position".to_owned(),
+        all => joined(all),
+    };
+    let asks = model.decision.shown.as_deref().is_some_and(|question| question.golem_id == scope.golem_id);
+    let of_session = model.golem.filter(|(golem_id, _)| **golem_id == scope.golem_id).map(|(_, name)| name);
+    let who = of_session.or(model.name.filter(|_| asks)).map_or_else(|| scope.golem_id.to_string(), str::to_owned);
     let arrives = scope.arrives_on.map(|chain| format!(" on {}", display_name(chain))).unwrap_or_default();
     let own = |who: &alloy_primitives::Address| {
         action.places.iter().any(|place| place.part == AddressPart::From && place.address == *who)
@@ -466,11 +499,12 @@ pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionRequest) -> Ve
     let receivers: Vec<String> =
         scope.receivers.iter().map(|who| if own(who) { "your account".to_owned() } else { who.to_string() }).collect();
     let dim = |label: &str| Row::new(format!("{label:<15}"), Role::TextDim);
-    let pair = format!("{} → {}{arrives} on {}", joined(&scope.gives), joined(&scope.gets), action.chain);
+    let pair = format!("{} → {gets}{arrives} on {}", joined(&scope.gives), action.chain);
+    let tool = tool_word(scope.tool.as_str());
+    // A swap that is signed as an order stays a swap, and may be made in pools next time.
+    let by = if scope.tool.as_str() == SWAP && action.order.is_some() { " (by auction or in pools)" } else { "" };
     let mut rows = vec![
-        dim("Approves")
-            .then(format!("{who}, with {} only: {pair}", tool_word(scope.tool.as_str())), Role::StateCare)
-            .kept(),
+        dim("Approves").then(format!("{who}, with {tool}{by} only: {pair}"), Role::StateCare).kept(),
         dim("to").then(receivers.join(", "), Role::Dialog).kept(),
     ];
     let counted = cents(action.costs.spent);
@@ -481,7 +515,8 @@ pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionRequest) -> Ve
         }
     };
     rows.push(dim("size of each").then(size, Role::Dialog).kept());
-    if let Some(slippage) = scope.slippage {
+    // Only a trade allows one.
+    if let Some(slippage) = scope.slippage.filter(|slippage| *slippage != BasisPoints::ZERO) {
         rows.push(
             dim("slippage").then(format!("up to {slippage}, as of this one; more is asked about"), Role::Dialog).kept(),
         );
@@ -576,7 +611,7 @@ fn share(bps: u64) -> String {
 pub(super) fn raw(question: &Question) -> Vec<Row> {
     let action = match &question.about {
         RequestSubject::Action(action) => action,
-        RequestSubject::SellHoldings => {
+        RequestSubject::SellHoldings { .. } => {
             let words = "Each sale is a swap of its own, built and checked in its turn: there is no calldata yet.";
             return vec![Row::new(words, Role::TextDim)];
         }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::keymap::Action;
 use crate::widgets::decision::Decision;
-use crate::widgets::decision::VisiblePart;
+use crate::widgets::decision::{VisiblePart, numbered_lines};
 use crate::widgets::text_field::TextField;
 use bardo_base::fabric::{AskReason, Finding, SafetyCheck};
 use bardo_base::model::StopLevel;
@@ -201,8 +201,10 @@ fn about(title: &str, about: RequestSubject) -> Question {
 fn looked(question: &Question) -> Decision {
     let mut decision = Decision::new(question.number, FIRST_DRAWN);
     decision.follow(question);
-    decision
-        .drawn(FIRST_DRAWN, Some(VisiblePart { columns: 80, lines: 40, above: 0, first: 0, shown: 40, raw: false }));
+    decision.drawn(
+        FIRST_DRAWN,
+        Some(VisiblePart { columns: 80, lines: numbered_lines(40), above: 0, first: 0, shown: 40, raw: false }),
+    );
     decision
 }
 
@@ -268,7 +270,7 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
         decision.follow(&again);
         decision.drawn(
             FIRST_DRAWN + 2_000,
-            Some(VisiblePart { columns: 80, lines: 40, above: 0, first: 0, shown: 40, raw: false }),
+            Some(VisiblePart { columns: 80, lines: numbered_lines(40), above: 0, first: 0, shown: 40, raw: false }),
         );
         decision
     };

@@ -12,10 +12,12 @@ use serde_json::{Value, json};
 
 use super::{HoldingToSell, POLL_INTERVAL, SaleCause};
 use crate::session::state::SessionState;
+use bardo_base::display::readable_figure;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
+use bardo_safety::approval::AskedBy;
 use bardo_safety::ledger::MicroUsd;
-use golem_tools::engine::{TokenHolding, ToolCall, ToolInput, ToolResponse, WriteTool};
+use golem_tools::engine::{ConnectedChain, TokenHolding, ToolCall, ToolInput, ToolResponse, WriteTool};
 use golem_tools::trading::uniswap_execute_swap::ExecuteSwap;
 
 /// Token that holdings are sold for.
@@ -48,6 +50,9 @@ const LONGEST_WAIT_MILLIS: u64 = 60_000;
 /// Maximum total wait for exhausted rates between two sales of a holding, in milliseconds: the windows are at most an
 /// hour.
 const PATIENCE_MILLIS: u64 = 3_700_000;
+
+/// Digits after the decimal point in a report.
+const PLACES: usize = 6;
 
 /// Reaction to a refused sale.
 enum NextAttempt {
@@ -104,13 +109,13 @@ fn part_of(held: U256, position: U256, value: MicroUsd, room: MicroUsd, share: B
     (0..cuts).fold(part, |part, _| part / U256::from(4) * U256::from(3))
 }
 
-/// Name of the token for a sale: its symbol in the address book, as an operator reads it in rows and exports, or its
-/// address if another token of the book has the same symbol.
-fn name_of(holding: &HoldingToSell<'_>) -> String {
-    let listed = holding.chain.network().book.tokens();
-    let symbol = listed.iter().find(|one| one.address == holding.address).map(|one| one.symbol.as_str());
+/// Name of a token for a tool: its symbol in the address book, as an operator reads it in rows and exports, or its
+/// address if it is not listed, or if another token of the book has the same symbol.
+pub(in crate::session) fn name_of(chain: &ConnectedChain, token: Address) -> String {
+    let listed = chain.network().book.tokens();
+    let symbol = listed.iter().find(|one| one.address == token).map(|one| one.symbol.as_str());
     let is_unique = |symbol: &&str| listed.iter().filter(|one| one.symbol.eq_ignore_ascii_case(symbol)).count() == 1;
-    symbol.filter(is_unique).map_or_else(|| holding.address.to_string(), str::to_owned)
+    symbol.filter(is_unique).map_or_else(|| token.to_string(), str::to_owned)
 }
 
 impl SessionState {
@@ -126,7 +131,13 @@ impl SessionState {
     }
 
     /// Sells one holding part by part. Returns a summary, and true if nothing of it is left.
-    pub(super) async fn sell(&self, holding: &HoldingToSell<'_>, account: Address, cause: SaleCause) -> (String, bool) {
+    /// `more` is the number of holdings that are sold after it.
+    pub(super) async fn sell(
+        &self,
+        holding: &HoldingToSell<'_>,
+        account: Address,
+        (cause, more): (SaleCause, Option<u32>),
+    ) -> (String, bool) {
         let (mut sales, mut cuts, mut tries, mut waited) = (0_u32, 0_u32, 0_u32, 0_u64);
         let (mut position, mut is_cleared) = (None, false);
         let why = loop {
@@ -152,7 +163,7 @@ impl SessionState {
                 Ok(part) if !part.raw().is_zero() => part.to_string(),
                 Ok(_) | Err(_) => break "the amounts that the policy allows are too small to sell".to_owned(),
             };
-            let response = self.sell_part(holding, &amount).await;
+            let response = self.sell_part(holding, &amount, cause.asks(more)).await;
             let Some(error) = response.error else {
                 // A part that was too large by a lagging price source may fit by now.
                 (sales, tries, cuts) = (sales.saturating_add(1), 0, cuts.saturating_sub(1));
@@ -191,7 +202,7 @@ impl SessionState {
             }
         };
         let left = match self.worth(holding, account).await {
-            Ok((held, _)) => held.to_string(),
+            Ok((held, _)) => readable_figure(&held.to_string(), PLACES),
             Err(_) => "the rest".to_owned(),
         };
         let (symbol, chain) = (&holding.token.symbol, &holding.chain.network().name);
@@ -203,12 +214,13 @@ impl SessionState {
         (summary, false)
     }
 
-    async fn sell_part(&self, holding: &HoldingToSell<'_>, amount: &str) -> ToolResponse {
+    async fn sell_part(&self, holding: &HoldingToSell<'_>, amount: &str, asked_by: AskedBy) -> ToolResponse {
         let params = json!({
-            "token_in": name_of(holding), "token_out": EXIT, "amount": amount,
+            "token_in": name_of(holding.chain, holding.address), "token_out": EXIT, "amount": amount,
             "chain": holding.chain.network().chain_id.to_string(), "prefer_uniswapx": false,
         });
-        self.sources.operator.call(ToolCall::new(ExecuteSwap::META.name, ToolInput::Json(params))).await
+        let call = ToolCall { asked_by, ..ToolCall::new(ExecuteSwap::META.name, ToolInput::Json(params)) };
+        self.sources.operator.call(call).await
     }
 
     /// Balance and value of a holding; no value without a price, which the sale then reports.

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{ApprovalQueue, MAX_REASON, QueueResult};
 use crate::approval::worsening::{Worsening, worsenings};
 use crate::approval::{
-    ActionApproval, ApprovalNeed, ApprovalReason, ApprovalSource, AskRefused, Decision, OperatorAnswer,
+    ActionApproval, ApprovalNeed, ApprovalReason, ApprovalSource, AskRefused, AskedBy, Decision, OperatorAnswer,
 };
 use crate::audit::{AuditError, AuditKind, AuditNote};
 use crate::pipeline::Preview;
@@ -51,6 +51,7 @@ const MOST_SHOWN: usize = 64;
 pub struct PendingApproval {
     pub(super) queue: ApprovalQueue,
     pub(super) number: u64,
+    pub(super) asked_by: AskedBy,
     pub(super) preview: Arc<Preview>,
     /// Previews shown since the last change for the worse. The operator may have read any of them.
     pub(super) shown: Vec<Arc<Preview>>,
@@ -305,7 +306,12 @@ impl PendingApproval {
         // What is still worse than the best that was shown, with the figures of this simulation.
         let still_worse = self.better.iter().rev().map(|better| worsenings(better, &preview));
         let still_worse = still_worse.into_iter().find(|worse| !worse.is_empty()).unwrap_or_default();
-        let reasons = asked_because(&preview.needs);
+        let mut reasons = asked_because(&preview.needs);
+        if reasons.is_empty() {
+            // It neither goes ahead nor ends by itself: somebody reads it, and may be about to reject it.
+            reasons.push(AskReason::NoneLeft);
+        }
+        let reasons = self.asked_by.reasons(reasons);
         // A delay that became an approval no longer proceeds without an answer.
         if matches!(preview.needs, ApprovalNeed::Approval { .. }) {
             self.passes_by_itself = false;
@@ -372,8 +378,11 @@ impl PendingApproval {
         }
     }
 
-    /// Counts the outcome in the limits on the agent's requests.
+    /// Counts the outcome in the limits on the agent's requests. What the operator asked for says nothing about the agent.
     fn count(&self, outcome: ApprovalOutcome) {
+        if self.asked_by.is_operator() {
+            return;
+        }
         let now = self.queue.inner.clock.steady_millis();
         let limits = &mut self.queue.state().limits;
         match outcome {

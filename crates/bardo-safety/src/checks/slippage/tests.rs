@@ -114,8 +114,14 @@ fn a_quarter_below_the_mean_the_operator_is_asked() {
     assert_eq!(judged(&exchange(("1000", "750"), Some(("750", "750"))), true), "now");
     assert_eq!(judged(&exchange(("1000", "749.99"), Some(("750", "749.99"))), true), "asks");
     assert_eq!(judged(&exchange(("1000", "400"), Some(("400", "400"))), true), "asks");
-    assert!(FairExchange::Now { steep: true }.asks().unwrap().contains("25 %"));
-    assert_eq!(FairExchange::Now { steep: false }.asks(), None);
+    let values = exchange(("1000", "400"), Some(("400", "400")));
+    let asks = |fair: FairExchange| fair.asks(&values);
+    assert!(asks(FairExchange::Now { steep: true }).unwrap().starts_with("it sells WETH at a price more than 25 %"));
+    assert!(
+        asks(FairExchange::ByFeed { contested: true }).unwrap().starts_with("the feed of WETH "),
+        "the token is named"
+    );
+    assert_eq!(asks(FairExchange::Now { steep: false }), None);
     assert_eq!(judged(&exchange(("1000", "400"), Some(("400", "400"))), false), "refused");
 }
 

@@ -110,10 +110,12 @@ impl DelegatedAccount {
     fn losses(&self, proposal: &Proposal) -> Result<(), SessionRefusal> {
         for limit in self.grant.limits().all() {
             let CallLimit::TokenLoss { token, owner, amount: most } = limit else { continue };
-            let taken = proposal.outflows.iter().filter(|outflow| outflow.token.id == TokenId::Erc20(*token));
-            let asked = taken.fold(U256::ZERO, |sum, outflow| sum.saturating_add(outflow.amount));
-            if *owner == self.grant.owner() && asked > *most {
-                return Err(SessionRefusal::Loss { token: *token, most: *most, asked });
+            let taken = || proposal.outflows.iter().filter(|outflow| outflow.token.id == TokenId::Erc20(*token));
+            let asked = taken().fold(U256::ZERO, |sum, outflow| sum.saturating_add(outflow.amount));
+            // Without an outflow of the token, nothing of it is asked for.
+            let first = taken().next().filter(|_| *owner == self.grant.owner() && asked > *most);
+            if let Some(flow) = first {
+                return Err(SessionRefusal::Loss { token: Box::new(flow.token.clone()), most: *most, asked });
             }
         }
         Ok(())

@@ -1,11 +1,20 @@
 //! Reasons for which a session key signs nothing. Each has an error code of its own.
 
-use alloy::primitives::{Address, U256};
+use alloy::primitives::U256;
 
 use super::RevokedBy;
 use crate::custody::delegated::LimitsError;
 use bardo_base::error::ErrorCode;
+use bardo_base::format::grouped;
 use bardo_base::text::SafeText;
+use bardo_base::units::TokenAmount;
+use golem_chain::token::TokenInfo;
+
+/// Whole tokens with all digits, or raw units for decimals beyond the limit.
+fn whole(token: &TokenInfo, raw: U256) -> String {
+    TokenAmount::new(raw, token.decimals)
+        .map_or_else(|_| grouped(&raw.to_string()), |amount| grouped(&amount.to_string()))
+}
 
 /// Reason for which a session key signs nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,10 +60,15 @@ pub enum SessionRefusal {
         limit: LimitsError,
     },
     /// The action may take more of a token than one call may.
-    #[error("the action may take {asked} raw units of {token} from the owner, and the session key may take {most}")]
+    #[error(
+        "the action may take {} {} from the owner, and one call of the session key may take {}",
+        whole(token, *asked),
+        token.symbol,
+        whole(token, *most)
+    )]
     Loss {
-        /// Address of the token.
-        token: Address,
+        /// Token that leaves.
+        token: Box<TokenInfo>,
         /// Maximum loss of one call, in raw units.
         most: U256,
         /// Maximum outflow of the action, in raw units.

@@ -104,6 +104,9 @@ pub struct ToolCall {
     /// Originator of the call, shown to the operator who decides. Calls of the operator's own executor are always
     /// attributed to the operator.
     pub asked_by: AskedBy,
+    /// True for a read that nobody asked for, such as the quote of a form that is being filled in: it emits no events. It has
+    /// no effect on any other call.
+    pub unreported: bool,
 }
 
 impl ToolCall {
@@ -119,6 +122,7 @@ impl ToolCall {
             approve: None,
             phase: None,
             asked_by: AskedBy::default(),
+            unreported: false,
         }
     }
 }
@@ -244,18 +248,30 @@ impl Executor {
         let shared = &*self.shared;
         let started = Instant::now();
         let entry = shared.catalog.get(&call.tool);
+        // Only a read can be left out of the events.
+        let quiet = call.unreported && entry.is_some_and(|entry| matches!(entry.def.handler, Handler::Read(_)));
+        let refused = |refusal: CallRefusal| match quiet {
+            true => ToolResponse::failed(call_id, refusal.status, refusal.error),
+            false => shared.refuse_early(call_id, started, refusal),
+        };
         if let Err(refusal) = shared.admit(entry).await {
-            shared.emit_not_started(call_id, entry, &call.tool, &Value::Null, call.tick);
-            return shared.refuse_early(call_id, started, refusal);
+            if !quiet {
+                shared.emit_not_started(call_id, entry, &call.tool, &Value::Null, call.tick);
+            }
+            return refused(refusal);
         }
         let (entry, params, job) = match shared.prepare(entry, &call.tool, call.input) {
             Ok((entry, params, job)) => {
-                shared.emit_start(call_id, entry, &params, call.tick);
+                if !quiet {
+                    shared.emit_start(call_id, entry, &params, call.tick);
+                }
                 (entry, params, job)
             }
             Err((seen, refusal)) => {
-                shared.emit_not_started(call_id, entry, &call.tool, &seen, call.tick);
-                return shared.refuse_early(call_id, started, refusal);
+                if !quiet {
+                    shared.emit_not_started(call_id, entry, &call.tool, &seen, call.tick);
+                }
+                return refused(refusal);
             }
         };
         let meta = entry.def.meta;
@@ -263,20 +279,21 @@ impl Executor {
         let world = match &job {
             ToolJob::Read(_) | ToolJob::Record(..) => match shared.readable(&meta) {
                 Ok(world) => world,
-                Err(error) => return shared.refuse_early(call_id, started, error.into()),
+                Err(error) => return refused(error.into()),
             },
             ToolJob::Write(_) => shared.world.clone(),
         };
         if let ToolJob::Record(_, always_runs) = &job
             && let Err(refusal) = shared.may_record(&meta, *always_runs, call.dry_run)
         {
-            return shared.refuse_early(call_id, started, refusal);
+            return refused(refusal);
         }
         let hook_call = HookCall { call_id, golem_id: &shared.golem_id, meta: &meta, params: &params };
         if let Err(error) = shared.ask_hooks(hook_call) {
-            return shared.refuse_early(call_id, started, CallRefusal { status: CallStatus::Blocked, error });
+            return refused(CallRefusal { status: CallStatus::Blocked, error });
         }
-        let (fabric, golem_id) = (shared.fabric.clone(), shared.golem_id.clone());
+        let fabric = if quiet { Fabric::in_memory(1, shared.world.clock.clone()) } else { shared.fabric.clone() };
+        let golem_id = shared.golem_id.clone();
         let conditions = shared.conditions(call.phase);
         let context = CallContext::new(self.clone(), (world, fabric), golem_id, call_id, meta, conditions);
         let claim = match shared.claim(call.idempotency_key, call_id, entry, &params).await {
@@ -285,10 +302,10 @@ impl Executor {
             Ok(Some(ClaimResult::Orphaned(orphan))) => match shared.adopt(orphan).await {
                 Ok(KeyResolution::Fresh(claim)) => Some(claim),
                 Ok(KeyResolution::Answered(response)) => return shared.answer_again(&context, started, *response),
-                Err(error) => return shared.refuse_early(call_id, started, error.into()),
+                Err(error) => return refused(error.into()),
             },
             Ok(None) => None,
-            Err(error) => return shared.refuse_early(call_id, started, error.into()),
+            Err(error) => return refused(error.into()),
         };
         failpoint::reach(Failpoint::KeyClaimed);
         let response = match job {
@@ -305,9 +322,12 @@ impl Executor {
                 settle(claim, response, keep).await
             }
             ToolJob::Write(job) => {
-                let asked_by = match shared.golem_id == GolemId::operator() {
-                    true => AskedBy::Operator,
-                    false => call.asked_by,
+                let asked_by = match (shared.golem_id == GolemId::operator(), call.asked_by) {
+                    (true, sale @ AskedBy::Sale { .. }) => sale,
+                    (true, AskedBy::Operator | AskedBy::Agent { .. }) => AskedBy::Operator,
+                    // Only the operator's executor sells all holdings.
+                    (false, AskedBy::Sale { .. }) => AskedBy::default(),
+                    (false, asked_by) => asked_by,
                 };
                 let (dry_run, approve, phase) = (call.dry_run, call.approve, call.phase);
                 let options = CallOptions { dry_run, approve, phase, asked_by };

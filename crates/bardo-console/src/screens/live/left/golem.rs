@@ -14,7 +14,7 @@ use crate::widgets::paint::{Group, chosen};
 use crate::widgets::sprite::{self, Sprite, SpriteModel};
 use bardo_base::fabric::{LendingVitals, SpriteState, Vitals, health_factor};
 use bardo_base::model::{Phase, StopLevel};
-use bardo_base::text::{SafeText, fit};
+use bardo_base::text::{SafeText, fit, width};
 use bardo_base::units::{TokenAmount, Usd};
 
 fn body(known: &ScreenContext<'_>) -> SpriteState {
@@ -98,7 +98,11 @@ impl Widget for GolemPanel<'_> {
             let (why, role) = match (stop(known), blocked) {
                 (Some(level), _) => (format!("stop: {level}"), Role::StateCare),
                 (None, Some(chain)) => {
-                    (format!("{chain}: nothing is signed ({})", ScreenId::Transactions.digit()), Role::StateBad)
+                    let digit = ScreenId::Transactions.digit();
+                    let whole = format!("{chain}: nothing is signed ({digit})");
+                    // The header names the chain.
+                    let short = format!("cannot sign ({digit})");
+                    (if width(&whole) > usize::from(words.width) { short } else { whole }, Role::StateBad)
                 }
                 (None, None) => (vitals.why.to_string(), Role::TextDim),
             };

@@ -4,6 +4,7 @@ use crossterm::event::KeyCode;
 use proptest::prelude::*;
 
 use super::*;
+use crate::widgets::decision::numbered_lines;
 use bardo_base::id::GolemId;
 use bardo_session::market::MoneyKind;
 use bardo_session::questions::{AnswerOption, QuestionKey, RequestSubject, TypedConfirmation, WarningToRead};
@@ -42,12 +43,14 @@ fn question() -> Question {
 fn shown(question: &Question) -> Decision {
     let mut decision = Decision::new(question.number, 0);
     decision.follow(question);
-    decision.drawn(10, Some(WHOLE));
+    decision.drawn(10, Some(whole()));
     decision
 }
 
 /// Drawing in which all lines are in view.
-const WHOLE: VisiblePart = VisiblePart { columns: 80, lines: 9, above: 0, first: 0, shown: 9, raw: false };
+fn whole() -> VisiblePart {
+    VisiblePart { columns: 80, lines: numbered_lines(9), above: 0, first: 0, shown: 9, raw: false }
+}
 
 fn approve(decision: &mut Decision, from: u64) -> DecisionOutcome {
     decision.act(Action::Pick(AnswerKind::Once), from, 40);
@@ -307,7 +310,7 @@ proptest! {
 
 /// Drawing of `shown` of the nine lines, starting at `first`.
 fn part(first: usize, shown: usize) -> Option<VisiblePart> {
-    Some(VisiblePart { first, shown, ..WHOLE })
+    Some(VisiblePart { first, shown, ..whole() })
 }
 
 #[test]
@@ -333,7 +336,7 @@ fn a_yes_waits_until_all_of_it_was_on_the_screen_and_a_no_does_not() {
     decision.act(Action::Pick(AnswerKind::Once), 40_000, 40);
     assert_eq!((decision.picked, decision.unseen()), (None, Some(2)));
     // The raw call does not replace its description.
-    decision.drawn(40_000, Some(VisiblePart { raw: true, ..WHOLE }));
+    decision.drawn(40_000, Some(VisiblePart { raw: true, ..whole() }));
     assert_eq!(decision.unseen(), Some(2));
     decision.drawn(40_000, part(3, 4));
     assert_eq!(approve(&mut decision, 50_000), DecisionOutcome::Answer(OperatorAnswer::Once));
@@ -342,17 +345,26 @@ fn a_yes_waits_until_all_of_it_was_on_the_screen_and_a_no_does_not() {
 #[test]
 fn what_was_seen_counts_only_as_it_is() {
     let asked = question();
-    let mut decision = shown(&asked);
-    assert_eq!(decision.unseen(), Some(0));
-    // With another wrapping, the lines are different ones.
-    decision.drawn(1_000, Some(VisiblePart { columns: 40, lines: 20, above: 0, first: 0, shown: 6, raw: false }));
-    assert_eq!(decision.unseen(), Some(14));
-    // Chosen on a large terminal, confirmed on a small one: the new lines must be seen first.
+    // Six of the nine lines were seen, then the terminal gets another size and shows other lines: the six stay read.
+    let mut decision = Decision::new(1, 0);
+    decision.follow(&asked);
+    decision.drawn(10, part(0, 6));
+    decision.moved();
+    decision.drawn(1_000, part(5, 2));
+    assert_eq!(decision.unseen(), Some(2));
+    // A new simulation adds lines. What was read stays read, and the new lines must be seen before an approval.
+    let longer = || VisiblePart { columns: 80, lines: numbered_lines(12), above: 0, first: 0, shown: 9, raw: false };
     let mut decision = shown(&asked);
     decision.act(Action::Pick(AnswerKind::Once), 10_000, 40);
-    decision.drawn(11_000, Some(VisiblePart { columns: 40, lines: 20, above: 0, first: 0, shown: 6, raw: false }));
+    decision.follow(&Question { place: 2, ..asked.clone() });
+    decision.drawn(11_000, Some(longer()));
+    assert_eq!(decision.unseen(), Some(3));
     assert_eq!(decision.act(Action::DoIt, 20_000, 40), DecisionOutcome::Stays);
     assert!(decision.hint.as_ref().is_some_and(|hint| hint.as_str().contains("to approve, see")));
+    // Without a new simulation, the longer form is only another drawing of what was read.
+    let mut decision = shown(&asked);
+    decision.drawn(11_000, Some(longer()));
+    assert_eq!(decision.unseen(), Some(0));
     // After a different request under the same number, all lines must be seen again.
     let mut decision = shown(&asked);
     decision.follow(&Question { key: QuestionKey::Own(2), ..asked });
@@ -366,7 +378,7 @@ fn a_dialog_that_cannot_be_seen_takes_no_answer() {
     decision.drawn(11_000, None);
     assert_eq!(decision.act(Action::DoIt, 20_000, 40), DecisionOutcome::Stays);
     // When visible again, the guard time restarts.
-    decision.drawn(30_000, Some(WHOLE));
+    decision.drawn(30_000, Some(whole()));
     assert_eq!(decision.act(Action::DoIt, 30_000 + GUARD_MILLIS - 1, 40), DecisionOutcome::Stays);
     let refused = OperatorAnswer::Refuse { reason: SafeText::default() };
     assert_eq!(decision.act(Action::DoIt, 40_000, 40), DecisionOutcome::Answer(refused));
@@ -459,7 +471,7 @@ fn a_worse_simulation_takes_an_approval_back_and_keeps_a_refusal() {
     decision.type_key(Key::char('x'), 11_000);
     decision.follow(&worse());
     assert_eq!(decision.act(Action::DoIt, 20_000, 40), DecisionOutcome::Stays, "it is guarded again");
-    decision.drawn(21_000, Some(WHOLE));
+    decision.drawn(21_000, Some(whole()));
     let reason = text("x");
     assert_eq!(decision.act(Action::DoIt, 30_000, 40), DecisionOutcome::Answer(OperatorAnswer::Refuse { reason }));
 }
@@ -549,7 +561,7 @@ fn what_is_as_good_again_as_it_was_is_not_said_to_be_worse_any_more() {
     let mut decision = shown(&simulated_again(0));
     decision.follow(&worse);
     assert_eq!(decision.changed, [words]);
-    decision.drawn(11_000, Some(WHOLE));
+    decision.drawn(11_000, Some(whole()));
     decision.act(Action::MarkRead, 20_000, 40);
     decision.act(Action::Pick(AnswerKind::Once), 30_000, 40);
     // Still worse, but by less: the line has the new figure.
@@ -578,8 +590,10 @@ fn a_request_that_ends_leaves_no_password_behind() {
 
 #[test]
 fn a_page_down_shows_the_next_lines_and_scrolling_back_starts_at_the_visible_ones() {
-    let part = |first| Some(VisiblePart { columns: 76, lines: 39, above: 0, first, shown: 18, raw: false });
-    let mut decision = shown(&question());
+    let part =
+        |first| Some(VisiblePart { columns: 76, lines: numbered_lines(39), above: 0, first, shown: 18, raw: false });
+    let mut decision = Decision::new(1, 0);
+    decision.follow(&question());
     decision.drawn(20, part(0));
     decision.act(Action::HalfPageDown, 1_000, 40);
     assert_eq!(decision.offset, 18, "the line after the last visible one");
