@@ -206,7 +206,9 @@ async fn flatten_withdraws_from_vaults_before_it_sells() {
     let mut watched = WatchedSession::open(home.path(), "keep", RESTS);
     watched.until("it holds WETH", |log| log.holds("WETH") == Some(true)).await;
     let (tool, params) = ("vault_deposit".to_owned(), json!({"amount": "150", "chain": "ethereum"}));
-    watched.send(SessionCommand::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
+    watched
+        .send(SessionCommand::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None, unasked: false })
+        .await;
     watched.until("it is deposited", |log| !log.replies.is_empty()).await;
     let deposited = &watched.log.replies[0];
     assert_eq!(deposited.status, CallStatus::Success, "{deposited:#?}");
