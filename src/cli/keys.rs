@@ -122,7 +122,7 @@ fn add_server(
     let entry = keystore.create_server(&name, (wallet, &credential), enrolment, password)?;
     if found.policies == 0 {
         eprintln!(
-            "bardo: the server enforces no policy on this wallet: whoever has its credential can do anything with it"
+            "bardo: the server enforces no policy on this wallet: its credential alone is enough to do anything with it"
         );
     }
     eprintln!("The key stays on {url}; this file has the credential. Compare the address with the server's.");

@@ -39,7 +39,7 @@ fn keys_are_created_imported_and_listed() {
     assert_eq!(list(home), Value::Array(Vec::new()));
     let (out, err, code) = with_secrets(home, "keys new fresh --password-fd 3", "correct horse\n", "");
     assert_eq!(code, 0, "{err}");
-    assert!(out.starts_with("fresh  0x") && err.contains("Back up"), "{out} {err}");
+    assert!(out.contains("\nfresh  0x") && err.contains("Back up"), "{out} {err}");
 
     let import = "keys import first --secret-fd 3 --password-fd 4";
     let (out, err, code) = with_secrets(home, import, FIRST, "battery staple\r\n");

@@ -146,26 +146,25 @@ async fn a_compiled_bundle_is_executed_once_and_only_by_its_session() {
 async fn the_policy_holds_whatever_the_dialects_table_says() {
     let fixture = Fixture::under("max_single_trade_usd = 100\n").await;
     let nonce = fixture.nonce().await;
-    // 0.05 WETH is 170 dollars at the devnet's 3,400.
-    let response = fixture.call("swap_tokens", swap("0.05")).await;
+    // Purchases: leaving for a stablecoin counts as little more than its gas.
+    let buy = |amount: &str| json!({"token_in": "USDC", "token_out": "WETH", "amount": amount, "chain": "ethereum"});
+    let response = fixture.call("swap_tokens", buy("170")).await;
     assert_eq!(response.status, CallStatus::Blocked, "{response:#?}");
     let violations = &response.decision_hints.as_ref().unwrap()["native_error"]["details"]["violations"];
     assert_eq!(violations[0]["rule"], "max_single_trade_usd");
     assert_eq!(json!(response.error.unwrap().error_code), "risk_blocked");
-    let intent = json!({"intent_type": "swap", "params": swap("0.05"), "chain": "ethereum"});
+    let intent = json!({"intent_type": "swap", "params": buy("170"), "chain": "ethereum"});
     let checked = fixture.ends(CallStatus::Success, "validate_risk", intent.clone()).await;
     assert_eq!(checked["allowed"], false);
     assert!(checked["violations"][0].as_str().unwrap().starts_with("max_single_trade_usd"), "{checked}");
-    let small = json!({"intent_type": "swap", "params": swap("0.01"), "chain": "ethereum"});
+    let small = json!({"intent_type": "swap", "params": buy("30"), "chain": "ethereum"});
     assert_eq!(fixture.ends(CallStatus::Success, "validate_risk", small).await["allowed"], true);
     // A bundle of a blocked action is none.
     assert_eq!(fixture.call("compile_intent", intent).await.status, CallStatus::Blocked);
     // What needs the operator's approval does not go on without one.
     let asked = Fixture::under("require_human_approval_above_usd = 100\n").await;
     let never = session(&asked.engine, ApprovalMode::Never);
-    // A purchase: leaving for a stablecoin counts as little more than its gas.
-    let purchase = json!({"token_in": "USDC", "token_out": "WETH", "amount": "200", "chain": "ethereum"});
-    let response = never.call("swap_tokens", ToolInput::Json(purchase)).await;
+    let response = never.call("swap_tokens", ToolInput::Json(buy("200"))).await;
     let native = &response.decision_hints.unwrap()["native_error"]["code"];
     assert_eq!((response.status, native), (CallStatus::Blocked, &json!("APPROVAL_REQUIRED")));
     assert_eq!(fixture.nonce().await, nonce);

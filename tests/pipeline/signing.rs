@@ -35,6 +35,7 @@ const MODULES: &[(&str, &str)] = &[
     ("crates/bardo-safety/src/custody/", "keys, used by a capability alone"),
     ("crates/bardo-sandbox/src/", "inhabitants of the devnet, whose keys refuse every other chain"),
     ("crates/golem-chain/src/sender/", "stored bytes, sent"),
+    ("crates/bardo-runtime/src/wallet_server.rs", "what a capability lets a wallet server sign: names of its calls"),
     ("crates/golem-chain/src/devnet/rpc/sign.rs", "the devnet's node, with the keys of the public mnemonic alone"),
     ("crates/golem-chain/src/devnet/rpc/", "the chain that is sent to: names of its calls"),
     ("crates/golem-chain/src/devnet/forked.rs", "state that calls of a local fork read ahead: names of the calls"),

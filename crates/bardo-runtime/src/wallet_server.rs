@@ -102,8 +102,8 @@ impl WalletServerClient {
     /// Reads the wallet from the server.
     ///
     /// # Errors
-    /// [`ServerFault`] if the server refuses or does not answer, and [`ServerFault::Refused`] if the wallet is no
-    /// Ethereum wallet.
+    /// [`ServerFault`] if the server refuses or does not answer, and [`ServerFault::Refused`] if the wallet is of
+    /// another chain than Ethereum.
     pub async fn describe(&self) -> Result<DescribedWallet, ServerFault> {
         let answer = self.exchange(self.client.get(self.wallet.clone())).await?;
         let text = |key: &str| answer.get(key).and_then(Value::as_str);

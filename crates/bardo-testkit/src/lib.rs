@@ -10,7 +10,7 @@
 //! | [`devnet`] | the program under test, and `bardo devnet`, as processes |
 //! | [`anvil`], [`mainnet`], [`side_by_side`] | anvil, a copy of mainnet's Uniswap on it, and the smart-order-router beside |
 //! | [`rpc_proxy`], [`lying_rpc`], [`liar`], [`passing`] | servers between a client and a node that drop, delay or change answers |
-//! | [`wallet_server`] | a wallet server that has a key, with a policy, and fails or lies as it is told |
+//! | [`wallet_server`] | a wallet server that has a key, with a policy, and fails or lies on demand |
 //! | [`outside`], [`proof`], [`python`] | calls of another program, proofs of the operator's decision, detection of Python |
 //!
 //! Only tests and benchmarks depend on this crate. Its functions panic where a test should fail.

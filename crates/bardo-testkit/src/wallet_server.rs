@@ -1,5 +1,5 @@
 //! A wallet server on this machine that has a key and speaks the published shape of Privy's wallet API
-//! (<https://docs.privy.io/api-reference/wallets>): it enforces a policy of its own, and fails or lies as it is told.
+//! (<https://docs.privy.io/api-reference/wallets>): it enforces a policy of its own, and fails or lies on demand.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

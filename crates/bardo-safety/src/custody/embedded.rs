@@ -42,7 +42,7 @@ pub trait WalletServer: fmt::Debug + Send + Sync {
 pub enum ServerContent<'a> {
     /// Typed data ([EIP-712](https://eips.ethereum.org/EIPS/eip-712)).
     Typed(&'a TypedData),
-    /// A transaction.
+    /// An EIP-1559 transaction without its signature.
     Transaction(&'a TxEip1559),
 }
 
@@ -138,7 +138,7 @@ impl EmbeddedAccount {
         let signed = SignedTransaction::decode(&raw)
             .map_err(|_| SignError::Unclear("it returned bytes that are no signed transaction".into()))?;
         let is_asked = matches!(signed.transaction(), TxEnvelope::Eip1559(found) if *found.tx() == unsigned);
-        // A signature over something else exists, whoever has it: what was asked may have been signed as well.
+        // A signature over something else exists. What was asked may have been signed as well.
         if !is_asked {
             return Err(SignError::Unclear("it returned another transaction than it was asked to sign".into()));
         }

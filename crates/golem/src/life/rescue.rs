@@ -192,7 +192,7 @@ impl Rescuer {
         }
         let (free, bound) = self.free(chain, &state).await?;
         let Some(repayment) = repayment(&state, &free, factors[1]) else {
-            // An order at whatever price must not keep the Golem from its rescue, nor must whoever talked it into one.
+            // An order at an absurd price must not keep the Golem from its rescue.
             if let Some(order) = self.own_order(chain.network().chain_id, state.account, &bound)? {
                 self.think(&format!(
                     "My health factor on {name} is {found}, below the minimum of {least}: I cancel my order {order}, which \

@@ -15,8 +15,8 @@ use bardo_base::text::SafeText;
 use golem_chain::typed_data::typed_data;
 
 alloy::sol! {
-    /// Statement of a wallet that a file with this key of its own decides for it in a ledger. Without it, whoever can write
-    /// a file could claim a wallet's address, and decide for it with a password of their own.
+    /// Statement of a wallet that a file with this key of its own decides for it in a ledger. Without it, a
+    /// process that can write files could claim a wallet's address, and decide for it with a password of its own.
     struct WalletServerKeyFile {
         address wallet;
         address key;
