@@ -132,6 +132,8 @@ pub const QUERIES: &[QueryKind] = &[
     query("vaults", "vault_list"),
     query("agent-state", "load_agent_state"),
     query("vault", "get_vault_state"),
+    query("vault-deposit", "vault_simulate_deposit"),
+    query("vault-withdraw", "vault_simulate_withdraw"),
 ];
 
 /// Rewrites a tool's guideline in an agent's terms. An agent has only eight tools, so a concrete tool is replaced by
