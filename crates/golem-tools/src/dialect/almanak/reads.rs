@@ -513,7 +513,7 @@ pub(super) fn list_token_pools<'a>(session: &'a AlmanakSession, arguments: &'a A
         }
         if !by_volume {
             let reserve = |pool: &Value| pool["reserve_usd"].as_str().and_then(|text| text.parse::<Usd>().ok());
-            listed.sort_by(|one, other| reserve(other).cmp(&reserve(one)));
+            listed.sort_by_key(|one| std::cmp::Reverse(reserve(one)));
         }
         let matched = listed.len();
         let offset = usize::try_from(arguments.integer("offset").unwrap_or_default()).unwrap_or(usize::MAX);
