@@ -214,7 +214,7 @@ async fn flatten_withdraws_from_vaults_before_it_sells() {
     assert_eq!(deposited.status, CallStatus::Success, "{deposited:#?}");
     let in_vault = |log: &SessionLog| {
         let held = log.snapshot.iter().flat_map(|snapshot| &snapshot.holdings).flat_map(|chain| &chain.positions);
-        held.filter(|row| row.name.as_str() == "Vault").find_map(|row| Some(row.value.map(|usd| usd.to_string())))
+        held.filter(|row| row.name.as_str() == "Vault").map(|row| row.value.map(|usd| usd.to_string())).next()
     };
     watched.until("its shares are shown", |log| in_vault(log).is_some()).await;
     let worth: f64 = in_vault(&watched.log).unwrap().unwrap().parse().unwrap();

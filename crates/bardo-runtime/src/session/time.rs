@@ -110,6 +110,12 @@ pub(super) async fn conduct(state: Arc<SessionState>, clock: SimulatedClock, opt
             sleep(POLL_INTERVAL).await;
             continue;
         }
+        // A tick would end the time that a person has to decide.
+        let is_watched = !options.operator && matches!(options.pace, TimePace::Times(_));
+        if is_watched && !leaving && options.tick >= LONG_TICK && somebody_decides(&state) {
+            sleep(POLL_INTERVAL).await;
+            continue;
+        }
         let next = now.saturating_add(tick);
         if options.step && !leaving && cues.is_moment(now, next) {
             match state.control.steps.acquire().await {
@@ -157,6 +163,11 @@ async fn make_blocks(state: &SessionState, before: u64, elapsed: u64) {
             let _stopped = chain.devnet.mine().await;
         }
     }
+}
+
+/// True if a request waits for the operator's answer. One that passes by itself waits for the time.
+fn somebody_decides(state: &SessionState) -> bool {
+    state.sources.queue.as_ref().is_some_and(|queue| queue.pending().iter().any(|request| !request.passes_by_itself))
 }
 
 /// Answers the open requests as the scenario's operator; returns true if any was answered.
