@@ -10,7 +10,7 @@
 //! | `intents` | intents and their parameters |
 //! | `state` | notes of the agent |
 //!
-//! Where Almanak's catalog and its executor differ, the catalog holds. Bardo is stricter in three ways: a parameter that a
+//! The catalog holds where Almanak's executor differs from it. Bardo is stricter in three ways: a parameter that a
 //! tool does not have is refused instead of ignored, simulation cannot be left out, and a foreign wallet is refused.
 
 mod actions;
