@@ -36,6 +36,7 @@ use golem_tools::engine::{
     ApprovalMode, CallStatus, Catalog, CatalogEntry, Executor, ExecutorConfig, Hook, ToolCall, ToolInput, ToolResponse,
     WriteAccess,
 };
+use golem_tools::trading::{list_schedules, uniswap_schedule_swaps};
 use golem_tools::wallet::wallet_fund;
 
 /// Number of events kept in memory, which is more than one call emits.
@@ -51,6 +52,11 @@ const ENDS_WITH_IT: &str = " This devnet and its state end with the call. To kee
 const KEY_ENDS_WITH_IT: &str = "--idempotency-key has no effect here: this devnet and its ledger end with the call, so a \
                                 second one would be carried out again. Keep a devnet with `bardo devnet --port 8545`, and \
                                 pass --rpc ethereum=http://127.0.0.1:8545";
+
+/// Error for a schedule on a devnet that ends with the call.
+const SCHEDULE_ENDS_WITH_IT: &str = "a schedule has no effect here: this devnet and its ledger end with the call. Keep a devnet \
+                                     with `bardo devnet --port 8545`, pass --rpc ethereum=http://127.0.0.1:8545, and run a \
+                                     session with the same option, which swaps the slices";
 
 /// Options of a call besides its parameters.
 #[derive(Default)]
@@ -186,6 +192,10 @@ pub(super) fn with_tools<T>(
         let ends = opened.sandbox.as_ref().is_some_and(|sandbox| !sandbox.is_kept());
         if ends && options.idempotency_key.is_some() {
             return Ok(refused(not_called(&*clock, ToolError::new(ErrorCode::ValidationFailed, KEY_ENDS_WITH_IT))));
+        }
+        if ends && entries.iter().any(|entry| entry.def.meta.name == uniswap_schedule_swaps::TOOL_DEF.meta.name) {
+            let error = ToolError::new(ErrorCode::ValidationFailed, SCHEDULE_ENDS_WITH_IT);
+            return Ok(refused(not_called(&*clock, error)));
         }
         let ledger = match needs {
             true => match DataFolder::of(config).open_ledger(&opened).await {
@@ -487,6 +497,7 @@ fn needs_ledger(entries: &[Arc<CatalogEntry>], idempotency_key: Option<&str>) ->
             || follows(entry)
             || reviews(entry)
             || records(entry)
+            || entry.def.meta.name == list_schedules::TOOL_DEF.meta.name
             || matches!(entry.def.meta.category, Category::Safety | Category::Memory)
     };
     entries.iter().any(|entry| idempotency_key.is_some() || kept(entry))

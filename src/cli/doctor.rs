@@ -4,6 +4,7 @@
 //! cannot be loaded.
 
 use std::{
+    collections::BTreeSet,
     env, fmt, fs,
     io::IsTerminal,
     path::Path,
@@ -38,6 +39,7 @@ use bardo_base::{
 use bardo_runtime::account::{SelectedAccount, SelectedSession};
 use bardo_runtime::data::DataFolder;
 use bardo_safety::custody::Keystore;
+use bardo_safety::policy::Rules;
 use bardo_safety::stop::{StopFile, meaning};
 use bardo_sandbox::{BlockPace, MarketMode, Sandbox};
 use golem_chain::{
@@ -377,14 +379,35 @@ fn policy(config: &Config, devnet: bool) -> DoctorFinding {
         Ok(_) if !file.exists() => {
             DoctorFinding::ok(CHECK, format!("of {of}: none at {}; {} applies", file.display(), absent.as_str()))
         }
-        Ok(keeper) => DoctorFinding::ok(
-            CHECK,
-            format!("of {of}: {} is valid ({})", file.display(), keeper.current().policy.name()),
-        ),
+        Ok(keeper) => match unknown_tools(keeper.current().policy.rules()).as_slice() {
+            [] => DoctorFinding::ok(
+                CHECK,
+                format!("of {of}: {} is valid ({})", file.display(), keeper.current().policy.name()),
+            ),
+            unknown => DoctorFinding::note(
+                CHECK,
+                format!("of {of}: {} names tools that do not exist: {}", file.display(), unknown.join(", ")),
+                "correct the names: what it says of them binds nothing",
+            ),
+        },
         Err(error) => {
             DoctorFinding::fail(CHECK, format!("of {of}: {error}"), "correct it; until then nothing is signed there")
         }
     }
+}
+
+/// Names of tools in a policy that no tool has, each with the one that may be meant.
+fn unknown_tools(rules: &Rules) -> Vec<String> {
+    // The built-in tools are unique, by test.
+    let Ok(catalog) = Catalog::new(ALL_TOOL_DEFS.iter().copied()) else { return Vec::new() };
+    let listed = rules.allowed_tools.listed.iter().flatten().map(|name| name.0.as_str());
+    let names: BTreeSet<&str> = rules.tools.0.keys().map(String::as_str).chain(listed).collect();
+    let unknown = names.into_iter().filter(|name| catalog.get(name).is_none());
+    let told = unknown.map(|name| match catalog.nearest(name) {
+        Some(near) => format!("{name} (did you mean {near}?)"),
+        None => name.to_owned(),
+    });
+    told.collect()
 }
 
 /// Reports every role with a broken file, or a summary if there is none.

@@ -56,7 +56,8 @@ fn text(told: &SessionSummary) -> String {
         ));
     }
     for line in &told.unsettled {
-        text.push_str(&format!("Not settled yet: {line}; it is followed up at the next start.\n"));
+        let then = if told.chains_ended { "it ended with the devnet" } else { "it is followed up at the next start" };
+        text.push_str(&format!("Not settled: {line}; {then}.\n"));
     }
     for line in &told.remarks {
         text.push_str(&format!("{line}\n"));

@@ -160,9 +160,10 @@ fn detail(entry: &CatalogEntry) -> String {
     }
     text.push_str("\nGuidelines\n");
     for key in GuidelineKey::ALL {
-        let phase = Phase::ALL.iter().find(|phase| phase.guideline() == *key);
-        let line = phase.map_or("", |phase| meta.prompt_guidelines.for_phase(*phase));
-        text.push_str(&format!("  {key}: {line}\n"));
+        let phases: Vec<Phase> = Phase::ALL.iter().copied().filter(|phase| phase.guideline() == *key).collect();
+        let line = phases.first().map_or("", |phase| meta.prompt_guidelines.for_phase(*phase));
+        let names: Vec<String> = phases.iter().map(ToString::to_string).collect();
+        text.push_str(&format!("  {}: {line}\n", names.join(", ")));
     }
     if let Some(memory) = meta.prompt_guidelines.memory {
         text.push_str(&format!("  memory: {memory}\n"));

@@ -1,20 +1,26 @@
 //! Vaults that cheat, and vault actions that a hostile tool bends: each is refused before it is signed. The rules here let every
 //! vault be called, as if the operator had named it.
 
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::{SolCall as _, SolValue as _};
 use bardo::abi::erc20::{Erc20, OpenMint};
 use bardo::base::error::ErrorCode;
 use bardo::base::model::RuleName;
-use bardo::chain::network::KnownContract;
+use bardo::chain::network::{KnownContract, NetworkKind};
+use bardo::chain::sender::SenderRules;
 use bardo::chain::token::{self, TokenInfo};
 use bardo::safety::approval::Consent;
 use bardo::safety::proposal::{
     AllowanceBound, AllowanceKind, Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent,
 };
+use bardo::safety::vault_calls::PAYS_LESS;
+use bardo::sandbox::Sandbox;
 use bardo::sandbox::contracts::BundledContract;
 
-use bardo_testkit::harness::{TestHarness, leg};
+use bardo_testkit::harness::{Hook, TestHarness, leg, sandbox};
 
 const STRANGER: Address = Address::repeat_byte(0x5a);
 
@@ -25,8 +31,14 @@ alloy::sol! {
         function mint(uint256 shares, address receiver) external returns (uint256 assets);
         function withdraw(uint256 assets, address receiver, address owner) external returns (uint256 shares);
         function redeem(uint256 shares, address receiver, address owner) external returns (uint256 assets);
+        function set(uint8 mode) external;
     }
 }
+
+/// Devnet whose state changes behind a signature.
+static STINGY: LazyLock<Sandbox> = LazyLock::new(|| sandbox(46));
+/// Storage slot of the stingy vault's mode, after the five of an ERC-20 token.
+const MODE: u64 = 5;
 
 fn usdc(whole: u64) -> U256 {
     U256::from(whole) * U256::from(1_000_000)
@@ -227,6 +239,57 @@ async fn a_donation_between_preview_and_commit_signs_no_deposit() {
     assert_eq!(depositor.world.balance(&depositor.world.usdc).await, before);
     let allowance = Erc20::allowanceCall { owner: depositor.world.account(), spender: depositor.vault };
     assert_eq!(depositor.world.ask(depositor.token, allowance).await, U256::ZERO);
+}
+
+/// A vault that turns pays a millionth of a USDC for a hundred: nobody but the operator takes that loss.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_withdrawal_for_less_than_the_shares_are_worth_is_not_signed_unasked() {
+    let depositor = Depositor::before(5, BundledContract::StingyVault, &[], usdc(1_000)).await;
+    let (me, hundred) = (depositor.world.account(), usdc(100));
+    depositor.put(hundred, me).await;
+    let asks = async |at_least: U256| {
+        let redeem = depositor.redeeming(hundred, at_least, depositor.redeem(hundred, me, me));
+        let preview = depositor.world.preview(redeem).await.unwrap();
+        preview.verdicts.iter().any(|verdict| verdict.asks.iter().any(|why| why.as_str() == PAYS_LESS))
+    };
+    assert!(!asks(hundred).await, "the honest withdrawal");
+    // Four percent may be lost, by the rules here.
+    assert!(!asks(usdc(96)).await);
+    assert!(asks(usdc(95)).await, "the vault could keep the rest between simulation and inclusion");
+    depositor.world.send(depositor.vault, Standard::setCall { mode: 1 }).await;
+    assert!(asks(U256::ONE).await);
+}
+
+/// The vault turns behind the signature of a deposit: it makes the shares and takes nothing, and would take it later.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allowance_that_a_deposit_does_not_use_does_not_stay() {
+    let world = TestHarness::over(&STINGY, 3, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
+    let token = world.contract_of(&world.usdc).abi_encode();
+    let vault = world.deploy(BundledContract::StingyVault.creation(&token).unwrap()).await;
+    let depositor = Depositor::at(world, vault, usdc(1_000)).await;
+    let world = &depositor.world;
+    world.send(depositor.token, OpenMint::mintCall { to: world.account(), value: usdc(100) }).await;
+    let preview = world.preview(depositor.deposit(usdc(100), usdc(99))).await.unwrap();
+    let signed = AtomicUsize::new(0);
+    *world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
+        // The second signature is the deposit's.
+        if signed.fetch_add(1, Ordering::SeqCst) == 1 {
+            let devnet = STINGY.chains()[0].devnet.clone();
+            let turn = devnet.run(move |chain| chain.set_storage_at(vault, U256::from(MODE), U256::from(4)));
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(turn)).unwrap();
+        }
+    })
+    .into_inner()
+    .unwrap();
+    let committed = world.pipeline.commit(preview.permit.permit_id, Consent::Always).await.unwrap();
+    assert!(!committed.truth.as_ref().unwrap().mismatches.is_empty(), "{committed:#?}");
+    assert_eq!(
+        world.ask(vault, Erc20::balanceOfCall { owner: world.account() }).await,
+        usdc(100),
+        "it made the shares"
+    );
+    let allowance = Erc20::allowanceCall { owner: world.account(), spender: vault };
+    assert_eq!(world.ask(depositor.token, allowance).await, U256::ZERO, "{committed:#?}");
 }
 
 /// A vault whose views promise withdrawals that its code refuses, and one that takes nothing: full, or paused.

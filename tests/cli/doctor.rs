@@ -247,3 +247,13 @@ fn a_dead_endpoint_and_an_unknown_chain_are_named() {
     assert_eq!((status.as_str(), code), ("fail", 1));
     assert!(detail.contains("unknown chain 'bsae' (did you mean 'base'?)"), "{detail}");
 }
+
+/// A rule for a tool that does not exist binds nothing: it would look like a limit, and be none.
+#[test]
+fn doctor_names_tools_in_the_policy_that_do_not_exist() {
+    let home = tempfile::tempdir().unwrap();
+    let policy = "preset = \"demo\"\n[tools]\nvault_depost = { requires_approval_above_usd = \"0\" }\n";
+    std::fs::write(home.path().join("policy-devnet.toml"), policy).unwrap();
+    let (out, _, _) = run(bardo(home.path()).args(["doctor", "--json"]));
+    assert!(out.contains("vault_depost (did you mean vault_deposit?)"), "{out}");
+}

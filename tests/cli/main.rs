@@ -56,6 +56,7 @@ mod quotes;
 mod rare;
 #[cfg(unix)]
 mod rehearsal;
+mod schedules;
 mod schemas;
 #[cfg(unix)]
 mod serve;

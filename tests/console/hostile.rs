@@ -330,7 +330,15 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
             }),
         ),
         (None, EventKind::FabricFault(FabricFault { message: text("the disk is full"), first_lost: turn })),
-        (None, EventKind::PolicyChanged(PolicyChanged { hash: B256::ZERO, version: 2, changes: vec![change] })),
+        (
+            None,
+            EventKind::PolicyChanged(PolicyChanged {
+                hash: B256::ZERO,
+                version: 2,
+                changes: vec![change],
+                binding: Vec::new(),
+            }),
+        ),
         (None, EventKind::HaltRaised(stop)),
         (
             None,

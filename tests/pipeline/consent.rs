@@ -235,6 +235,41 @@ async fn an_approval_of_an_expired_permit_does_not_count() {
     assert_eq!(late.err().map(|refusal| refusal.code), Some(ErrorCode::PermitExpired));
 }
 
+/// The decision is simulated again because the account's own action moved its ground; meanwhile the operator approves what
+/// is on the screen.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_given_during_another_simulation_stands_unless_something_is_worse() {
+    let world = TestHarness::new(0).await;
+    require_approval(&world);
+    let hundreds = async |count: u64| Arc::new(world.preview(world.approval(count * HUNDRED)).await.unwrap());
+    for (count, stands) in [(2, true), (1, true), (3, false)] {
+        let first = hundreds(2).await;
+        let mut ticket = world.queue.ask(Arc::clone(&first));
+        assert!(matches!(ticket.decision_until(std::future::ready(())).await, Decision::PermitExpired));
+        world.queue.answer(first.permit.permit_id, OperatorAnswer::Once).unwrap();
+        let second = hundreds(count).await;
+        ticket.replace(Arc::clone(&second));
+        let again = world.queue.answer(second.permit.permit_id, OperatorAnswer::Once);
+        // Answered already, or asked again.
+        assert_eq!(again, if stands { Err(AnswerError::NotAsked) } else { Ok(()) }, "{count}");
+        let Decision::Approved(yes) = ticket.decision().await else { panic!("{count}") };
+        let committed = world.pipeline.commit(second.permit.permit_id, Consent::Approved(yes)).await;
+        assert_eq!(committed.unwrap().state, CommitState::Done, "{count}");
+    }
+    // A standing approval was given for the figures of its first action.
+    let swap = async || Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
+    let first = swap().await;
+    let mut ticket = world.queue.ask(Arc::clone(&first));
+    assert!(matches!(ticket.decision_until(std::future::ready(())).await, Decision::PermitExpired));
+    let similar = OperatorAnswer::Similar { millis: 600_000, total: "9000".parse().unwrap() };
+    world.queue.answer(first.permit.permit_id, similar).unwrap();
+    let second = swap().await;
+    ticket.replace(Arc::clone(&second));
+    assert!(world.queue.granted(&second).is_none());
+    assert!(world.queue.pending().iter().any(|one| one.preview.permit.permit_id == second.permit.permit_id));
+    assert_eq!(world.queue.answer(second.permit.permit_id, OperatorAnswer::Once), Ok(()));
+}
+
 /// A value that worsened in steps stays marked until it is as good as at first, not only as good as at an earlier step.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worse_figure_stays_marked_until_it_is_as_good_as_at_first() {

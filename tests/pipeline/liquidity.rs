@@ -36,7 +36,7 @@ const FEE: u32 = 100;
 
 pub(super) struct Fixture {
     pub(super) world: TestHarness,
-    executor: Executor,
+    pub(super) executor: Executor,
     pub(super) phase: watch::Sender<Phase>,
     /// Tokens in the pool's order.
     pub(super) tokens: [Address; 2],

@@ -2,6 +2,7 @@
 //! policy lets them begin, and what is where when a step fails.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use alloy::primitives::{Address, I256, U256, keccak256};
 use alloy::providers::Provider as _;
@@ -12,7 +13,7 @@ use bardo::base::model::Phase;
 use bardo::chain::devnet::Chain;
 use bardo::chain::network::NetworkKind;
 use bardo::chain::sender::SenderRules;
-use bardo::engine::CallStatus;
+use bardo::engine::{CallStatus, ToolCall, ToolInput};
 use bardo::sandbox::Sandbox;
 use bardo::uniswap::address::{V3_POOL_INIT_CODE_HASH, v3_pool};
 use serde_json::{Value, json};
@@ -24,6 +25,7 @@ static WEIGHED: LazyLock<Sandbox> = LazyLock::new(|| sandbox(41));
 static MOVED: LazyLock<Sandbox> = LazyLock::new(|| sandbox(42));
 static STOPPED: LazyLock<Sandbox> = LazyLock::new(|| sandbox(43));
 static UNKNOWN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(44));
+static ENDED: LazyLock<Sandbox> = LazyLock::new(|| sandbox(45));
 
 impl Fixture {
     async fn rebalancing(devnet: &'static Sandbox, account: usize, lines: &str) -> Self {
@@ -244,6 +246,41 @@ async fn a_step_that_fails_leaves_what_stands_and_how_to_go_on() {
     let opened = fixture.data("add_liquidity", next["params"].clone()).await;
     assert_eq!((&opened["tick_lower"], &opened["tick_upper"]), (&json!(tick - 1), &json!(tick + 2)), "{opened:#}");
     assert_eq!(fixture.count().await, U256::ONE);
+}
+
+/// In the pause before the swap the call is cancelled, or the session ends: nothing further begins, and what was withdrawn is
+/// reported with the call that goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_further_step_begins_once_the_call_is_cancelled_or_the_session_ends() {
+    let lines = "require_rebalance_check = false\ncooldown_seconds = 600";
+    for (account, is_cancelled) in [(5, true), (6, false)] {
+        let fixture = Fixture::rebalancing(&ENDED, account, lines).await;
+        let token_id = fixture.open_at([40, 80], 900).await;
+        let params = json!({
+            "position_id": token_id.to_string(), "chain": "ethereum", "tick_lower": -8, "tick_upper": 8,
+        });
+        let call_id = fixture.executor.new_call_id();
+        let call = ToolCall::new("rebalance_position", ToolInput::Json(params));
+        let call = ToolCall { call_id: Some(call_id), ..call };
+        let executor = fixture.executor.clone();
+        let moving = tokio::spawn(async move { executor.call(call).await });
+        while fixture.count().await != U256::ZERO {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        if is_cancelled {
+            while !fixture.executor.cancel(call_id) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        } else {
+            fixture.executor.end_steps();
+        }
+        let response = tokio::time::timeout(Duration::from_secs(120), moving).await.expect("it does not wait").unwrap();
+        assert_eq!((response.status, code(&response)), (CallStatus::Error, Some(ErrorCode::ToolCancelled)));
+        let moved = response.data.as_ref().unwrap_or_else(|| panic!("{response:#?}"));
+        assert_eq!((&moved["state"], &moved["position_id"]), (&json!("withdrawn"), &Value::Null), "{moved:#}");
+        assert_eq!(moved["next"]["tool"], "uniswap_execute_swap", "{moved:#}");
+        assert_eq!(fixture.count().await, U256::ZERO);
+    }
 }
 
 /// Without data the benefit is not known: that blocks, unless the policy does not require it.

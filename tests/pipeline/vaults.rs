@@ -30,6 +30,7 @@ alloy::sol! {
         function deposit(uint256 assets, address receiver) external returns (uint256 shares);
         function convertToAssets(uint256 shares) external view returns (uint256);
         function previewRedeem(uint256 shares) external view returns (uint256);
+        function set(uint8 mode) external;
         function balanceOf(address owner) external view returns (uint256);
     }
 }
@@ -251,7 +252,8 @@ async fn a_vault_that_lies_makes_nobody_richer() {
     let said = fixture.world.ask(lying, Standard::convertToAssetsCall { shares }).await;
     assert!(said >= U256::from(1_999_000_000_u64), "it says $2,000: {said}");
     let (equity, is_whole) = fixture.equity().await;
-    assert!((equity - begun).abs() < 20.0 && is_whole, "{begun} {equity}");
+    // What it says of itself leaves open whether it pays all.
+    assert!((equity - begun).abs() < 20.0 && !is_whole, "{begun} {equity}");
     let after = dollars(&fixture.portfolio().await["total_usd"]);
     assert!((after - total).abs() < 20.0, "{total} {after}");
 
@@ -272,6 +274,32 @@ async fn a_vault_that_lies_makes_nobody_richer() {
     let (refusal, why) = fixture.refused("vault_deposit", locked, "50").await;
     assert_eq!(refusal, Some(ErrorCode::SafetySimulationFailed), "{why}");
     assert!(why.contains("vault_exit"), "{why}");
-    // On a new ledger, which knows of no earlier nonces than those of the transactions outside.
-    fixture.again(&lines).done("vault_withdraw", lying, "max").await;
+    // On a new ledger, which knows of no earlier nonces than those of the transactions outside. It pays a tenth of its price.
+    let (refusal, why) = fixture.again(&lines).refused("vault_withdraw", lying, "max").await;
+    assert_eq!(refusal, Some(ErrorCode::ApprovalRequired), "{why}");
+}
+
+/// A vault that turns: its redemptions pay a unit, nothing, or in a simulation everything that others have in it. The loss is not
+/// taken unasked, no life ends by it, and nobody gets richer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vault_that_turns_is_left_by_the_operators_decision_only() {
+    let fixture = Fixture::new(9, "").await;
+    let stingy = fixture.open(BundledContract::StingyVault, &[]).await;
+    let fixture = fixture.again(&format!("allowed_vaults = [\"devnet-ethereum:{stingy}\"]\n"));
+    let begun = fixture.equity().await.0;
+    fixture.done("vault_deposit", stingy, "200").await;
+    fixture.world.send(stingy, Standard::setCall { mode: 1 }).await;
+    let (equity, is_whole) = fixture.equity().await;
+    assert!((begun - equity - 200.0).abs() < 20.0 && !is_whole, "{begun} {equity}");
+    let (refusal, why) = fixture.refused("vault_withdraw", stingy, "max").await;
+    assert_eq!(refusal, Some(ErrorCode::ApprovalRequired), "{why}");
+    fixture.world.send(stingy, Standard::setCall { mode: 2 }).await;
+    let (equity, is_whole) = fixture.equity().await;
+    assert!((begun - equity - 200.0).abs() < 20.0 && !is_whole, "{begun} {equity}");
+    fixture.world.send(stingy, Standard::setCall { mode: 3 }).await;
+    let (equity, is_whole) = fixture.equity().await;
+    assert!((equity - begun).abs() < 20.0 && is_whole, "{begun} {equity}");
+    fixture.world.send(stingy, Standard::setCall { mode: 0 }).await;
+    let lines = format!("allowed_vaults = [\"devnet-ethereum:{stingy}\"]\n");
+    fixture.again(&lines).done("vault_withdraw", stingy, "max").await;
 }

@@ -60,3 +60,28 @@ contract CappedVault is PlainVault {
         return held < cap ? cap - held : 0;
     }
 }
+
+/// A vault that anybody can tell to cheat while its views stay as they are. For tests.
+contract StingyVault is PlainVault {
+    /// 0: honest; 1: a redemption pays one unit; 2: it pays nothing; 3: it pays all that the vault has, if the call has no gas
+    /// price, as in a simulation; 4: a deposit makes shares and takes nothing.
+    uint8 public mode;
+
+    constructor(IERC20 asset_) PlainVault(asset_, "Stingy vault", "stV") {}
+
+    function set(uint8 mode_) external {
+        mode = mode_;
+    }
+
+    function _deposit(address caller, address receiver, uint256 assets, uint256 shares) internal override {
+        if (mode == 4) _mint(receiver, shares);
+        else super._deposit(caller, receiver, assets, shares);
+    }
+
+    function _withdraw(address caller, address receiver, address owner, uint256 assets, uint256 shares) internal override {
+        if (mode == 1) assets = 1;
+        if (mode == 2) assets = 0;
+        if (mode == 3 && tx.gasprice == 0) assets = totalAssets();
+        super._withdraw(caller, receiver, owner, assets, shares);
+    }
+}

@@ -4,7 +4,7 @@
 pub mod figures;
 
 use crate::error::{ErrorCode, FigureUnit, Violation};
-use crate::fabric::{AskReason, Finding, PolicyChange, SafetyCheck, ToolFailed, health_factor};
+use crate::fabric::{AskReason, Finding, PolicyChange, PolicyChanged, SafetyCheck, ToolFailed, health_factor};
 use crate::format::{dollars, dollars_above, dollars_left, grouped, gwei, nearest_cent, short_hash, wait};
 use crate::model::{ActionClass, Check, Phase, Rule, RuleName};
 use crate::text::width;
@@ -171,6 +171,17 @@ pub fn policy_line(change: &PolicyChange) -> String {
     let field = change.field.as_str();
     let (from, to) = (policy_value(field, change.from.as_str()), policy_value(field, change.to.as_str()));
     format!("{}: {from} → {to}", policy_word(field))
+}
+
+/// Changed fields of the policy, each with the lower limit that binds in its place, such as `Day cap: $5,000 → $8,000 (still
+/// at most $5,000.00)`.
+pub fn policy_lines(changed: &PolicyChanged) -> String {
+    let line = |change: &PolicyChange| {
+        let bound = changed.binding.iter().filter(|bound| bound.field == change.field).map(|bound| bound.limit).min();
+        let still = bound.map(|limit| format!(" (still at most {})", dollars(limit))).unwrap_or_default();
+        format!("{}{still}", policy_line(change))
+    };
+    changed.changes.iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
 /// Value of a policy field with its unit. `written` is the value as the policy file writes it: a number, a quoted word,

@@ -270,8 +270,9 @@ codes! {
         "Read the result of the call that used it: a permit works once, and the action is in progress or done.";
     /// The action needs the operator's approval, and no operator can be asked.
     ApprovalRequired, "APPROVAL_REQUIRED", PermissionDenied, Approval,
-        "Nobody was asked: `--approve ask` asks at the terminal, or in a console that is open on the same data folder; \
-         without it, stay below the approval limits.";
+        "Nobody was asked: `--approve ask` asks at the terminal, or in a console that is open on the same data folder and \
+         the same chains (a call without --rpc or --network has a devnet of its own); without it, stay below the \
+         approval limits.";
     /// The operator rejected the action.
     ApprovalRefused, "APPROVAL_REFUSED", PermissionDenied, Approval,
         "Read the operator's reason and propose something else.";

@@ -523,7 +523,8 @@ impl PolicyEngine for OperatorPolicyEngine {
         ledger::settle(transaction, now, id, outcome, failures).map_err(failed)?;
         let (call_id, golem_id) = ledger::party(transaction, id).map_err(failed)?;
         let (state, spent) = match outcome {
-            ReservationOutcome::Done { spent } | ReservationOutcome::Partly { spent } => ("done", Some(spent)),
+            ReservationOutcome::Done { spent } => ("done", Some(spent)),
+            ReservationOutcome::Partly { spent } => ("partly", Some(spent)),
             ReservationOutcome::MaybeSigned { spent } => ("maybe_signed", Some(spent)),
             ReservationOutcome::Reverted { gas } => ("reverted", Some(gas)),
             ReservationOutcome::NotSent => ("not_sent", None),

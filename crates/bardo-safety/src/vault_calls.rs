@@ -29,21 +29,22 @@ use golem_chain::multicall::CallBatch;
 use golem_chain::network::{AddressBook, KnownContract};
 use golem_chain::token::TokenId;
 use golem_protocols::erc4626::call::{VaultCall, VaultCallError};
-use golem_protocols::erc4626::holding::redeemed_after;
+use golem_protocols::erc4626::holding::{SharePrice, ask_price, lacks, past_prices, redeemed_after};
 
 /// Least supply of shares, in raw units, of a vault that is deposited to. Rounding takes at most one unit from a deposit; to
 /// make that unit worth as much as the deposit, somebody would have to donate this many times as much.
 pub const LEAST_SUPPLY: u64 = 1_000_000;
 
-/// Distance of the past block whose share price is compared, in blocks: most endpoints have the state of the last 128.
-const PAST_BLOCKS: u64 = 100;
-
-/// Rise of the share price within [`PAST_BLOCKS`] from which on the operator decides, in basis points. Earnings of 100 blocks
+/// Rise of the share price within the last 100 blocks from which on the operator decides, in basis points. Earnings of 100 blocks
 /// are a fraction of one.
 const SUDDEN_RISE: u32 = 100;
 
 /// Reason for an approval: somebody moved the price of the shares.
 pub const PRICE_JUMPED: &str = "the vault's share price rose by more than 1 % within the last 100 blocks";
+
+/// Reason for an approval: the vault cheats, or somebody moved the price of its shares.
+pub const PAYS_LESS: &str =
+    "it pays less for the shares than they are worth by the vault's price, now or 100 blocks ago";
 
 /// Reason for an approval: shares of a vault that the policy does not name.
 pub const UNLISTED: &str = "it withdraws from a vault that is not in allowed_vaults";
@@ -202,6 +203,23 @@ pub struct VaultGround {
     pub supply: Option<U256>,
     /// True if the share price rose suddenly: see [`PRICE_JUMPED`].
     pub jumped: bool,
+    /// Price of the shares.
+    pub price: SharePrice,
+}
+
+impl VaultGround {
+    /// Reason for which the operator decides about an action, beside the operator's own limits; `None` without one. `most` is
+    /// the largest part that a withdrawal may lose against the price of the shares.
+    pub fn asks(&self, plan: &VaultPlan, most: BasisPoints) -> Option<&'static str> {
+        match plan.call {
+            VaultCall::Deposit { .. } => self.jumped.then_some(PRICE_JUMPED),
+            // Never refused: the shares may be worth no more. Two units are rounding.
+            VaultCall::Redeem { shares } => {
+                let sure = plan.at_least.saturating_add(U256::from(2));
+                lacks(sure, self.price.worth(shares), most.get()).then_some(PAYS_LESS)
+            }
+        }
+    }
 }
 
 /// Reads the vault of a payload on a block; `None` for any other action.
@@ -220,20 +238,16 @@ pub async fn ground(
     let mut calls = CallBatch::default();
     let asset = calls.push(plan.vault, &Erc4626::assetCall {});
     let supply = calls.push(plan.vault, &Erc4626::totalSupplyCall {});
-    let worth = |calls: &mut CallBatch, shares| calls.push(plan.vault, &Erc4626::convertToAssetsCall { shares });
-    let sample = U256::from(10).pow(U256::from(18));
-    let now = worth(&mut calls, sample);
+    let now = ask_price(&mut calls, plan.vault);
     let answers = calls.send(provider, multicall, block).await.map_err(UnknownValue::because)?;
-    // Without a block so far back, or without its state, nothing is known of the past, and nobody is alarmed.
-    let mut calls = CallBatch::default();
-    let then = worth(&mut calls, sample);
-    let past = BlockId::number(number.saturating_sub(PAST_BLOCKS));
-    let then = calls.send(provider, multicall, past).await.ok().and_then(|answers| then.take(&answers));
-    let jumped = now.take(&answers).zip(then).is_some_and(|(now, then)| {
-        let most = U512::from(then) * U512::from(10_000 + SUDDEN_RISE);
-        !then.is_zero() && U512::from(now) * U512::from(10_000) > most
+    // Where nothing is known of the past, nobody is alarmed.
+    let past = past_prices((provider, multicall), [plan.vault], number).await.remove(&plan.vault);
+    let price = SharePrice { now: now.take(&answers), past };
+    let jumped = price.now.zip(price.past).is_some_and(|(now, past)| {
+        let most = U512::from(past) * U512::from(10_000 + SUDDEN_RISE);
+        !past.is_zero() && U512::from(now) * U512::from(10_000) > most
     });
-    Ok(Some(VaultGround { asset: asset.take(&answers), supply: supply.take(&answers), jumped }))
+    Ok(Some(VaultGround { asset: asset.take(&answers), supply: supply.take(&answers), jumped, price }))
 }
 
 /// Simulates a deposit, and then the redemption of its least shares. Returns what the redemption pays, in raw units of the

@@ -87,7 +87,15 @@ mod tests {
 
     fn shares(pays: Option<u64>, asset: Address) -> VaultHolding {
         let pays = pays.map(U256::from).ok_or_else(|| SafeText::clean("locked", 20));
-        VaultHolding { vault: VAULT, asset, shares: U256::from(7), decimals: Some(6), pays, is_partial: false }
+        VaultHolding {
+            vault: VAULT,
+            asset,
+            shares: U256::from(7),
+            decimals: Some(6),
+            pays,
+            is_partial: false,
+            worth: U256::ZERO,
+        }
     }
 
     fn equity(holding: VaultHolding, prices: &[(Address, PriceSpread)]) -> Portfolio {

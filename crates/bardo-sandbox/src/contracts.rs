@@ -264,6 +264,8 @@ bundle! {
     LockedVault = "LockedVault",
     /// Bardo's test vault that says ten times what its shares pay.
     LyingVault = "LyingVault",
+    /// Bardo's test vault that cheats on demand.
+    StingyVault = "StingyVault",
     /// Vault of the ERC-4626 standard as OpenZeppelin makes it.
     PlainVault = "PlainVault",
 }

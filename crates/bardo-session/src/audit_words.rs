@@ -54,6 +54,8 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
         }
         AuditKind::ActionSettled => settled(&text("state"), &text("spent")),
         AuditKind::ActionVerified if text("matched") == "true" => "chain agrees ✓".to_owned(),
+        // Nothing disagrees: the action ended before its own transaction.
+        AuditKind::ActionVerified if text("unfilled") == "true" => "not completed; the chain agrees".to_owned(),
         AuditKind::ActionVerified => format!("chain disagrees ✕{}", value_of("mismatches")),
         AuditKind::ApprovalRequested if text("passes_by_itself") == "true" => {
             format!("you were asked; it goes ahead unless you reject it: {}", text("asked"))
@@ -166,7 +168,7 @@ fn recovered(text: &dyn Fn(&str) -> String) -> String {
 
 /// Description of a settled reservation. The amount is the part of the limits that it used, not what left the wallet.
 fn settled(state: &str, counted: &str) -> String {
-    let state = state.replace('_', " ");
+    let state = if state == "partly" { "not completed".to_owned() } else { state.replace('_', " ") };
     if counted.is_empty() {
         format!("{state}, nothing counted")
     } else {
@@ -277,6 +279,12 @@ mod tests {
         );
         assert_eq!(told("action:settled", json!({ "state": "done", "spent": "848.499006" })), "done, $848.50 counted");
         assert_eq!(told("action:settled", json!({ "state": "not_sent", "spent": null })), "not sent, nothing counted");
+        assert_eq!(
+            told("action:settled", json!({ "state": "partly", "spent": "0.16" })),
+            "not completed, $0.16 counted"
+        );
+        let stopped = json!({ "matched": false, "unfilled": true, "mismatches": [] });
+        assert_eq!(told("action:verified", stopped), "not completed; the chain agrees");
         assert_eq!(told("action:verified", json!({ "matched": true, "moves": ["0x1b 4500000000"] })), "chain agrees ✓");
         let held = json!({ "spend": "1234.713456", "expected_outcome": "Swap" });
         assert_eq!(told("action:reserved", held), "$1,234.71 counted against the limits for Swap");

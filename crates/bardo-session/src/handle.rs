@@ -604,6 +604,9 @@ pub struct SessionSummary {
     pub equity: Option<(Usd, Usd)>,
     /// Signed and unsettled items, one line each.
     pub unsettled: Vec<SafeText>,
+    /// True if the chains of the session ended with it, so that nothing follows up what is unsettled.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub chains_ended: bool,
     /// Tasks of leaving that were not carried out, one line each.
     pub remarks: Vec<SafeText>,
     /// Path of this run's journal; `None` if there is none.

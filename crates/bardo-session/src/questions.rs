@@ -14,7 +14,7 @@ use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
 use crate::market::MoneyKind;
-use bardo_base::fabric::{AskReason, LiquidationMove, SafetyCheck, health_factor};
+use bardo_base::fabric::{AskReason, BindingLimit, LiquidationMove, SafetyCheck, health_factor};
 
 use bardo_base::display::readable_figure;
 use bardo_base::format::time_of_day;
@@ -202,17 +202,6 @@ pub struct PolicyRequest {
     /// never drawn. `None` if no second approval is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub texts: Option<PolicyTexts>,
-}
-
-/// Lower limit that binds in the place of a changed one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BindingLimit {
-    /// Policy field that the operator changed.
-    pub field: SafeText,
-    /// Field that binds.
-    pub by: SafeText,
-    /// Its limit in dollars.
-    pub limit: Usd,
 }
 
 /// Texts of two policies, each as the list of texts whose strictest combination it is.

@@ -30,6 +30,7 @@ mod orders;
 mod positions;
 mod route;
 pub mod safety;
+pub mod schedules;
 pub mod session;
 mod shared;
 mod swap_query;
@@ -93,7 +94,9 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &session::session_get_keys::TOOL_DEF,
     &session::session_provision_key::TOOL_DEF,
     &session::session_revoke_key::TOOL_DEF,
+    &trading::cancel_schedule::TOOL_DEF,
     &trading::intent_refund::TOOL_DEF,
+    &trading::list_schedules::TOOL_DEF,
     &trading::token_approve::TOOL_DEF,
     &trading::token_revoke::TOOL_DEF,
     &trading::uniswap_check_allowance::TOOL_DEF,
@@ -101,6 +104,7 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &trading::uniswap_get_quote::TOOL_DEF,
     &trading::uniswap_get_uniswapx_order_status::TOOL_DEF,
     &trading::uniswap_place_limit_order::TOOL_DEF,
+    &trading::uniswap_schedule_swaps::TOOL_DEF,
     &trading::uniswap_submit_cross_chain_intent::TOOL_DEF,
     &trading::uniswap_submit_uniswapx_order::TOOL_DEF,
     &trading::uniswapx_cancel_order::TOOL_DEF,

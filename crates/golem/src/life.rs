@@ -86,6 +86,10 @@ pub struct LifeConfig {
 pub struct ScenarioProgress {
     /// Start of the scenario on the clock's steady scale, in milliseconds; `None` before the start.
     pub begun: Option<u64>,
+    /// Time for which the scenario stood still while a person decided, in milliseconds, without the present decision.
+    pub held: u64,
+    /// Start of the present decision during which it stands still, on the clock's steady scale, in milliseconds.
+    pub held_since: Option<u64>,
     /// Number of steps played to their end.
     pub steps: usize,
     /// Number of steps skipped because their condition did not hold.
@@ -102,6 +106,20 @@ pub struct ScenarioProgress {
     pub cued: bool,
     /// True once everything that the scenario started has ended too. Set only if time is the session's own.
     pub settled: bool,
+}
+
+impl ScenarioProgress {
+    /// Time for which the scenario has stood still by `now`, in milliseconds.
+    pub fn held_by(&self, now: u64) -> u64 {
+        let present = self.held_since.map_or(0, |since| now.saturating_sub(since));
+        self.held.saturating_add(present)
+    }
+
+    /// Stands still from `now` on, or goes on.
+    pub(crate) fn hold(&mut self, stands: bool, now: u64) {
+        self.held = self.held_by(now);
+        self.held_since = stands.then_some(now);
+    }
 }
 
 impl ScenarioProgress {

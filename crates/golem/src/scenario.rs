@@ -101,6 +101,9 @@ pub struct Scenario {
     /// Step of simulated time, in seconds. A scenario with a tick runs on its own simulated time, even on a screen.
     #[serde(default)]
     pub tick: Option<u64>,
+    /// True if the scenario stands still while a decision about one of its steps is open, so that what it tells has happened.
+    #[serde(default)]
+    pub stands_still: bool,
     /// Expected phases, in the order in which they are entered; empty for any.
     #[serde(default)]
     pub phases: Vec<Phase>,

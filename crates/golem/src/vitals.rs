@@ -35,7 +35,7 @@ use golem_chain::multicall::{BatchResults, CallBatch};
 use golem_chain::network::KnownContract;
 use golem_chain::price::PriceOrigin;
 use golem_chain::token::TokenId;
-use golem_protocols::erc4626::holding::{HeldShares, VaultQuestions};
+use golem_protocols::erc4626::holding::{HeldShares, VaultQuestions, redeemed};
 use golem_protocols::intents::CrossChainIntent;
 use golem_protocols::uniswap::positions::{
     AccountPositions, Exit, PositionAnswer, PositionContracts, PositionKeys, PositionState, PricedToken,
@@ -450,9 +450,9 @@ async fn paid_by_vaults(
     if held.is_empty() {
         return Ok((paid, lacks));
     }
+    let Some(multicall) = chain.network().book.contract(KnownContract::Multicall3) else { return Ok((paid, true)) };
     let fork = chain.fork(BlockId::latest()).await?;
-    for shares in held {
-        let holding = shares.redeemed(&fork, account).await?;
+    for holding in redeemed((chain.client.agreed(), multicall), &fork, account, held).await? {
         let listed = chain.network().book.token_at(holding.asset);
         lacks |= !holding.is_whole() || listed.is_none();
         if let (Ok(pays), Some(token)) = (holding.pays, listed) {

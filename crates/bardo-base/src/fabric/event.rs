@@ -595,6 +595,20 @@ pub struct PolicyChanged {
     pub version: u64,
     /// Fields that differ from the policy before.
     pub changes: Vec<PolicyChange>,
+    /// Lower limits that bind in the place of changed ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub binding: Vec<BindingLimit>,
+}
+
+/// Lower limit that binds in the place of a changed one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BindingLimit {
+    /// Policy field that the operator changed.
+    pub field: SafeText,
+    /// Field that binds.
+    pub by: SafeText,
+    /// Its limit in dollars.
+    pub limit: Usd,
 }
 
 /// A changed field of a policy. Recordings before version 3 of the journal have a line `field: from → to`.

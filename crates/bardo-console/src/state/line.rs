@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::widgets::figure::readable;
 use crate::widgets::sprite::phase_words;
-use crate::widgets::words::{check_word, counted, failure_words, finding_words, offer_words, policy_line};
+use crate::widgets::words::{check_word, counted, failure_words, finding_words, offer_words, policy_lines};
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{
     AlertChannelChanged, ApprovalOutcome, ApprovalResolved, ChainHealth, ChainState, CheckOutcome, Event, EventKind,
@@ -152,8 +152,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(LogLevel
             None => (LogLevel::Care, "halt:lowered", "the stop is lifted".to_owned()),
         },
         EventKind::PolicyChanged(changed) => {
-            let changes: Vec<String> = changed.changes.iter().map(policy_line).collect();
-            (LogLevel::Care, "policy:changed", format!("policy v{}: {}", changed.version, changes.join("; ")))
+            (LogLevel::Care, "policy:changed", format!("policy v{}: {}", changed.version, policy_lines(changed)))
         }
         EventKind::Vitals(_) | EventKind::SessionOpened(_) | EventKind::LimitsChanged(_) => return None,
         EventKind::LendingLiquidated(found) => {

@@ -6,7 +6,7 @@ use crate::format::dollars;
 use crate::state::call_details::{grant_words, named};
 use crate::state::feed::{CallSeen, CallStatus};
 use crate::widgets::sprite::phase_words;
-use crate::widgets::words::policy_line;
+use crate::widgets::words::policy_lines;
 use bardo_base::fabric::{ChainState, EndState, Event, EventKind};
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, Usd};
@@ -134,8 +134,7 @@ impl State {
                 format!("alerts by {} fail: {}", changed.channel, changed.why)
             }
             EventKind::PolicyChanged(changed) if changed.version > 1 => {
-                let what: Vec<String> = changed.changes.iter().map(policy_line).collect();
-                format!("the policy has changed: {}", what.join("; "))
+                format!("the policy has changed: {}", policy_lines(changed))
             }
             EventKind::HaltRaised(halt) => {
                 let level = halt.level.map_or("nothing", |level| level.as_str());

@@ -4,7 +4,7 @@ use crate::theme::Role;
 use bardo_base::fabric::{ApprovalOutcome, TxState};
 
 pub use bardo_base::display::{
-    check_word, counted, failure_words, figure_of, finding_words, found, grouped_cents, offer_words, policy_line,
+    check_word, counted, failure_words, figure_of, finding_words, found, grouped_cents, offer_words, policy_lines,
     policy_value, policy_word, reason, reason_in, reasons, rule_word,
 };
 

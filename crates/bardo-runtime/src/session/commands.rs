@@ -342,9 +342,9 @@ impl SessionState {
                 SignedOutcome::Nothing | SignedOutcome::Open => return now < approved.reported_until,
                 SignedOutcome::Placed { hash, .. } => (true, format!("was placed as order {hash}")),
                 SignedOutcome::Ended { succeeded, transactions } => {
-                    let verb = if succeeded { "is done" } else { "reverted" };
+                    let verb = if succeeded { "is done in" } else { "was not done; of it there is" };
                     let all: Vec<String> = transactions.iter().map(B256::to_string).collect();
-                    (succeeded, format!("{verb} in {}", all.join(", ")))
+                    (succeeded, format!("{verb} {}", all.join(", ")))
                 }
             };
             ended.push((approved.title.clone(), words));

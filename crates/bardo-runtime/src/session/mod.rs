@@ -35,6 +35,7 @@ mod offers;
 mod prompts;
 mod queries;
 mod scenario_events;
+mod schedules;
 mod selling;
 mod shutdown;
 mod state;

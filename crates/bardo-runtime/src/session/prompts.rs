@@ -4,18 +4,18 @@
 
 use super::keys::STAY;
 use alloy::primitives::{Address, B256};
-use bardo_base::fabric::AskReason;
+use bardo_base::fabric::{AskReason, BindingLimit};
 use bardo_base::id::GolemId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use bardo_safety::approval::ApprovalRequirement;
 use bardo_safety::operator_proof::Authorisation;
-use bardo_safety::policy::{PendingPolicy, Policy};
+use bardo_safety::policy::{BindingCap, PendingPolicy, Policy};
 use bardo_safety::stop::{ActiveStop, OTHER_COPY_STOPPED, RestoredCopy};
 use bardo_session::market::MoneyKind;
 use bardo_session::questions::{
-    AnswerKind, AnswerOption, BindingLimit, PolicyChange, PolicyRequest, PolicyTexts, Question, QuestionKey,
-    RequestSubject, SalePlan, SecondApprovalRequest, TypedConfirmation,
+    AnswerKind, AnswerOption, PolicyChange, PolicyRequest, PolicyTexts, Question, QuestionKey, RequestSubject,
+    SalePlan, SecondApprovalRequest, TypedConfirmation,
 };
 use parking_lot::{Mutex, MutexGuard};
 
@@ -294,12 +294,7 @@ pub(super) fn policy_question(
     let hash = pending.policy.hash();
     let texts_of = |policy: &Policy| policy.sources().iter().map(ToString::to_string).collect();
     let texts = second.as_ref().map(|_| PolicyTexts { in_force: texts_of(in_force), new: texts_of(&pending.policy) });
-    let binding = pending.policy.binding(&pending.changes).into_iter().map(|cap| BindingLimit {
-        field: text(&cap.field),
-        by: text(&cap.by),
-        limit: cap.limit,
-    });
-    let binding = binding.collect();
+    let binding = pending.policy.binding(&pending.changes).into_iter().map(binding_limit).collect();
     let about = RequestSubject::Policy(PolicyRequest { file: text(file), changes, binding, texts });
     let mut question = plain(QuestionKey::Policy(hash), since, &title, AskReason::LoosensPolicy, about, money);
     question.confirm = policy_requirement(hash, money).confirm;
@@ -359,6 +354,12 @@ fn plain(
         answers: AnswerKind::ALL.into_iter().map(offered).collect(),
         about,
     }
+}
+
+/// A lower limit that binds in the place of a changed one, for requests and events.
+pub(super) fn binding_limit(cap: BindingCap) -> BindingLimit {
+    let text = |words: &str| SafeText::clean(words, 200);
+    BindingLimit { field: text(&cap.field), by: text(&cap.by), limit: cap.limit }
 }
 
 #[cfg(test)]

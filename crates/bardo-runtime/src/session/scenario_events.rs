@@ -110,7 +110,8 @@ impl ScenarioEvents {
             begun.filter(|begun| *begun >= script.asked_at)
         });
         let Some(begun) = self.begun else { return false };
-        let elapsed = now.saturating_sub(begun);
+        let held = self.script.borrow().as_ref().map_or(0, |script| script.played.borrow().held_by(now));
+        let elapsed = now.saturating_sub(begun).saturating_sub(held);
         let mut happened = false;
         while self.waiting.front().is_some_and(|cue| cue.at.saturating_mul(1_000) <= elapsed && !self.is_early(cue)) {
             let Some(cue) = self.waiting.pop_front() else { break };

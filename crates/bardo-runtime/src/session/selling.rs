@@ -23,8 +23,8 @@ use parking_lot::MutexGuard;
 use super::prompts::PromptSubject;
 use super::state::SessionState;
 use bardo_base::error::ToolError;
-use bardo_base::fabric::HoldingsSale;
-use bardo_base::format::time_of_day;
+use bardo_base::fabric::{EventKind, GolemState, HoldingsSale};
+use bardo_base::format::{counted, time_of_day};
 use bardo_base::id::GolemId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
@@ -232,6 +232,12 @@ impl SessionState {
         self.report(words);
     }
 
+    /// Shows the present step of a sale, with its place among those of the same kind, in the place of what the Golem does.
+    fn show_sale(&self, words: &str, step: Option<(u32, u32)>) {
+        let (now, next) = (SafeText::clean(words, 200), SafeText::default());
+        self.emit(None, EventKind::GolemNow(GolemState { now, next, step, delegation: Vec::new() }));
+    }
+
     /// Sells everything under the flatten stop `from`. If something is left while it is in force, the operator is asked
     /// whether to try again: a flatten that is not complete must not look like one that is.
     pub(super) async fn flatten(&self, from: ActiveStop) {
@@ -268,6 +274,7 @@ impl SessionState {
                 return 1;
             }
         };
+        self.show_sale("Selling everything: vaults, debts and supplies first.", None);
         // What vaults pay out may repay a debt.
         let in_vaults = self.leave_vaults(account).await;
         let unwound = self.unwind_lending(account, cause).await;
@@ -287,7 +294,15 @@ impl SessionState {
             self.report_sale(words);
         }
         self.control.selling.store(false, Ordering::SeqCst);
-        unsold + in_vaults.len() + unwound.stays.len()
+        let left = unsold + in_vaults.len() + unwound.stays.len();
+        match u64::try_from(left).unwrap_or(u64::MAX) {
+            0 => self.show_sale("The sale has ended: nothing is left to sell.", None),
+            left => {
+                let left = counted(left, "holding stays", "holdings stay");
+                self.show_sale(&format!("The sale has ended: {left}, as Logs says."), None);
+            }
+        }
+        left
     }
 
     /// Sells what is held, by a plan that is recorded first. Returns the number of holdings and chains of which something was
@@ -298,6 +313,9 @@ impl SessionState {
         match rules.plan_liquidation(account, keys, cause.describe(), self.sources.clock.now_millis()).await {
             Ok(()) => {
                 for (at, holding) in holdings.iter().enumerate() {
+                    let step = u32::try_from(at + 1).ok().zip(u32::try_from(holdings.len()).ok());
+                    let chain = &holding.chain.network().name;
+                    self.show_sale(&format!("Selling everything: {} on {chain}.", holding.token.symbol), step);
                     let more = u32::try_from(holdings.len() - at - 1).ok();
                     let (sale, is_complete) = self.sell(holding, account, (cause, more)).await;
                     unsold += usize::from(!is_complete);

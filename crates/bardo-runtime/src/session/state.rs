@@ -285,6 +285,7 @@ impl SessionState {
         tasks.spawn(super::shutdown::follow(Arc::clone(&state), state.on_death));
         tasks.spawn(super::selling::follow(Arc::clone(&state)));
         tasks.spawn(super::liquidations::follow(Arc::clone(&state)));
+        tasks.spawn(super::schedules::follow(Arc::clone(&state)));
         match (simulated, options.time) {
             (Some(clock), Some(time)) => drop(tasks.spawn(super::time::conduct(Arc::clone(&state), clock, time))),
             _ => drop(tasks.spawn(super::scenario_events::follow(Arc::clone(&state)))),
@@ -320,6 +321,7 @@ impl SessionState {
         // Flushing the journal is worth a moment; a failing disk has been reported already.
         let _flushed = tokio::task::spawn_blocking(move || flushing.flush()).await;
         let mut session_summary = state.stats().session_summary(&state.journal_words());
+        session_summary.chains_ended = state.sources.sandbox.as_ref().is_some_and(|sandbox| !sandbox.is_kept());
         session_summary.paper = state.sources.paper.as_ref().is_some_and(PaperMode::on);
         send_news(&state.links.news, SessionNews::Left(Box::new(session_summary))).await;
     }
@@ -363,6 +365,9 @@ impl SessionState {
         watched: &mut super::watching::ReportedState,
     ) {
         self.control.leaving.send_replace(true);
+        for executor in [&self.sources.golem, &self.sources.operator] {
+            executor.end_steps();
+        }
         if let Some(queue) = &self.sources.queue {
             self.stats().leave_unanswered(queue.pending().len());
             queue.withdraw_all("the session is ending");

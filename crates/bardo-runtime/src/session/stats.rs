@@ -8,6 +8,7 @@ use crate::questions::RequestContext;
 use bardo_base::chains::display_name;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{ApprovalOutcome, Event, EventKind, TxPurpose, TxState, TxUpdate};
+use bardo_base::format::short_hash;
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
@@ -72,7 +73,7 @@ impl SessionStats {
             }
             EventKind::TxUpdate(update) => match update.state {
                 TxState::Signed | TxState::Sent | TxState::Unclear => {
-                    let words = format!("transaction {} on {}", update.hash, display_name(update.chain_id));
+                    let words = format!("transaction {} on {}", short_hash(update.hash), display_name(update.chain_id));
                     // A replacement has the place of what it replaces: only one of them is ever included.
                     self.open.insert(step_of(event.call_id, update), SafeText::clean(&words, 200));
                 }
@@ -81,11 +82,11 @@ impl SessionStats {
                 }
             },
             EventKind::OrderUpdate(order) => {
-                let words = format!("order {} on {}", order.order_hash, display_name(order.chain_id));
+                let words = format!("order {} on {}", short_hash(order.order_hash), display_name(order.chain_id));
                 self.note_order(order.order_hash, order.status.is_final(), &words);
             }
             EventKind::IntentUpdate(intent) => {
-                let words = format!("bridge order {} from {}", intent.intent_id, intent.source_chain);
+                let words = format!("bridge order {} from {}", short_hash(intent.intent_id), intent.source_chain);
                 self.note_order(intent.intent_id, intent.status.is_final(), &words);
             }
             _ => {}

@@ -23,7 +23,8 @@ impl SessionState {
                 }
             };
             let mut failures = Vec::new();
-            for one in held.iter().filter(|one| one.pays.is_ok()) {
+            // A vault that pays far less than its shares are worth is not left by itself: only the operator takes such a loss.
+            for one in held.iter().filter(|one| one.pays.is_ok() && !one.is_short()) {
                 let params = json!({
                     "vault_address": one.vault.to_string(),
                     "shares": "max",
@@ -71,6 +72,9 @@ impl SessionState {
 fn words(chain: &ConnectedChain, one: &VaultHolding) -> String {
     let (place, vault) = (&chain.network().name, one.vault);
     match &one.pays {
+        Ok(_) if one.is_short() => format!(
+            "On {place}, shares of the vault {vault} stay: it pays far less for them now than they are worth by its price."
+        ),
         Ok(_) => format!("On {place}, shares of the vault {vault} stay."),
         Err(why) => format!("On {place}, shares of the vault {vault} stay, which cannot be redeemed: {why}."),
     }

@@ -588,6 +588,7 @@ impl SessionState {
             hash: Policy::hash(&now.policy),
             version: now.version,
             changes: changes.iter().map(reported).collect(),
+            binding: now.policy.binding(&changes).into_iter().map(super::prompts::binding_limit).collect(),
         };
         watched.adopted = Some(now);
         if let Some(queue) = &self.sources.queue {

@@ -48,6 +48,8 @@ const MAX_CORRECTION: u64 = 2_000;
 const MAX_LATE: usize = 64;
 /// Number of actions to remember that took from a standing approval and whose commit has not ended.
 const MAX_CHARGES: usize = 256;
+/// Time for which an agent's request to replace a transaction keeps its fee from being raised, in milliseconds.
+const AGENT_HOLDS: u64 = 60_000;
 
 /// Approval queue of this process. Clones share the same queue.
 #[derive(Clone)]
@@ -206,12 +208,16 @@ impl ApprovalQueue {
         waiting().enumerate().map(request).collect()
     }
 
-    /// Returns true if an open request is about replacing the account's transaction with this nonce.
+    /// Returns true if an open request is about replacing the account's transaction with this nonce. One of an agent's
+    /// counts only for [`AGENT_HOLDS`]: the nonce would hold up the operator's later transactions for as long as the agent
+    /// wants to be asked.
     pub(crate) fn asks_to_replace(&self, chain_id: u64, account: Address, nonce: u64) -> bool {
+        let now = self.inner.clock.now_millis();
         self.state().open.iter().any(|open| {
             let proposal = open.preview.payload.proposal();
             let replaces = proposal.replaces.as_ref().is_some_and(|replaced| replaced.nonce == nonce);
-            replaces && (proposal.chain_id, proposal.account) == (chain_id, account)
+            let counts = open.asked_by.is_operator() || now.saturating_sub(open.asked_at) < AGENT_HOLDS;
+            replaces && counts && (proposal.chain_id, proposal.account) == (chain_id, account)
         })
     }
 

@@ -157,6 +157,27 @@ pub fn append<T: Serialize>(
     Ok(LogHead { seq: recorded.seq, hash: recorded.hash })
 }
 
+/// Returns the size of a golem's entries of one kind since `since`, in bytes of their bodies. Reads the log backwards up to
+/// that moment, in milliseconds since the Unix epoch.
+///
+/// # Errors
+/// [`AuditError`] if the database fails.
+pub fn bytes_since(
+    connection: &Connection,
+    kind: AuditKind,
+    golem_id: &GolemId,
+    since: u64,
+) -> Result<u64, AuditError> {
+    let bytes: i64 = connection
+        .prepare_cached(
+            "SELECT COALESCE(SUM(LENGTH(CAST(body AS BLOB))), 0) FROM audit_entry
+             WHERE seq > COALESCE((SELECT seq FROM audit_entry WHERE at < ?1 ORDER BY seq DESC LIMIT 1), 0)
+               AND golem_id = ?2 AND kind = ?3",
+        )?
+        .query_row(params![sql(since)?, golem_id.as_str(), kind.as_str()], |row| row.get(0))?;
+    Ok(u64::try_from(bytes).unwrap_or_default())
+}
+
 /// Returns the head of the audit log.
 ///
 /// # Errors

@@ -183,10 +183,15 @@ impl Pipeline {
         verdicts.splice(0..0, clocks::check(payload, &inputs, reader.network()));
         if !verdicts.iter().any(Verdict::blocks) {
             let passed = simulation_verdict(inputs.simulation.as_ref(), &faults, failed.as_ref());
-            let jumped = view.vault.as_ref().is_ok_and(|vault| vault.is_some_and(|ground| ground.jumped));
-            let deposits = vault_calls::plan(payload.proposal()).is_some_and(|plan| !plan.is_exit());
-            let asks = jumped && deposits && !passed.blocks();
-            verdicts.push(if asks { passed.asking(vault_calls::PRICE_JUMPED) } else { passed });
+            let ground = view.vault.as_ref().ok().and_then(Option::as_ref);
+            let plan = vault_calls::plan(payload.proposal()).filter(|_| !passed.blocks());
+            let asks = ground
+                .zip(plan)
+                .and_then(|(ground, plan)| ground.asks(&plan, self.inner.rules.slippage(phase).max_loss));
+            verdicts.push(match asks {
+                Some(why) => passed.asking(why),
+                None => passed,
+            });
         }
         Ok(Assessment { inputs, verdicts, faults, view })
     }

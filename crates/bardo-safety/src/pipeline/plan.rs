@@ -1,6 +1,9 @@
 //! Execution of a plan, one transaction after the other. Before each one after the first, the rest of the plan is
 //! assessed again on the latest block. If the plan stops early, the allowances that it has given are revoked.
 
+use std::collections::BTreeSet;
+
+use alloy::eips::BlockId;
 use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolCall as _;
 use futures::future::BoxFuture;
@@ -28,6 +31,7 @@ use bardo_base::fabric::TxState;
 use bardo_base::model::Check;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
+use golem_chain::multicall::{CallBatch, CallIndex};
 use golem_chain::network::KnownContract;
 use golem_chain::sender::{self, SendRoute, TxSender};
 use golem_chain::token::TokenId;
@@ -175,7 +179,7 @@ impl Pipeline {
             (ended, placed) = self.place_after(&prepared, &first, held.gas, &mut progress).await;
         }
         if !matches!(ended, PlanEnd::Done | PlanEnd::Placed | PlanEnd::Unclear) && progress.anything_happened() {
-            progress.remarks.extend(self.revoke_allowances(&prepared, &progress.legs).await);
+            progress.remarks.extend(self.revoke_allowances(&prepared, &progress.legs, |_| true).await);
         }
         // The effects of a repetition are those of the plan that waits for it, which reports them.
         let repeats = payload.proposal().intent == ProposalIntent::SpeedUp;
@@ -187,6 +191,15 @@ impl Pipeline {
                 read.map_err(|doubt| progress.remarks.push(doubt.to_string())).ok()
             }
         };
+        // Who did not do what the simulation showed may have left the allowance for later.
+        if let (PlanEnd::Done, Some(truth)) = (&ended, &truth)
+            && !truth.matched()
+        {
+            let left = self.left_allowances(&prepared).await;
+            let is_left = |leg: &PlanLeg| left.as_ref().is_none_or(|left| left.contains(&(leg.to, spender_of(leg))));
+            let remarks = self.revoke_allowances(&prepared, &progress.legs, is_left).await;
+            progress.remarks.extend(remarks);
+        }
         // Without the chain's figures, all of the reserved gas counts.
         let gas = truth.as_ref().and_then(|truth| gas_usd(&first.view.spreads, truth.gas_cost));
         let gas = gas.unwrap_or(held.gas);
@@ -390,13 +403,41 @@ impl Pipeline {
         Ok(assessment)
     }
 
-    /// Revokes every allowance that the plan's first transactions gave and its main transaction did not use, down to
-    /// what open orders may still take.
-    async fn revoke_allowances(&self, prepared: &PreparedAction, legs: &[LegReport]) -> Vec<String> {
+    /// Tokens with spenders that the plan's transactions approved and that may still take something; `None` if that cannot be
+    /// read, so that everything is revoked.
+    async fn left_allowances(&self, prepared: &PreparedAction) -> Option<BTreeSet<(Address, Option<Address>)>> {
+        let (payload, reader) = (&prepared.preview.payload, &prepared.reader);
+        let owner = payload.account();
+        let multicall = reader.network().book.contract(KnownContract::Multicall3)?;
+        let mut calls = CallBatch::default();
+        let approved = payload.proposal().legs.iter().filter(|leg| leg.purpose == LegPurpose::Approve);
+        let asked: Vec<_> = approved
+            .map(|leg| {
+                let asked = spender_of(leg).map(|spender| calls.push(leg.to, &Erc20::allowanceCall { owner, spender }));
+                ((leg.to, spender_of(leg)), asked)
+            })
+            .collect();
+        let answers = calls.send(reader.client.agreed(), multicall, BlockId::latest()).await.ok()?;
+        // Another kind of call, and one without an answer, counts as left.
+        let is_left = |asked: &Option<CallIndex<Erc20::allowanceCall>>| {
+            asked.as_ref().and_then(|asked| asked.take(&answers)).is_none_or(|left| !left.is_zero())
+        };
+        Some(asked.into_iter().filter(|(_, asked)| is_left(asked)).map(|(which, _)| which).collect())
+    }
+
+    /// Revokes the allowances that the plan's first transactions gave and its main transaction did not use, as far as
+    /// `concerns` their calls, down to what open orders may still take.
+    async fn revoke_allowances(
+        &self,
+        prepared: &PreparedAction,
+        legs: &[LegReport],
+        concerns: impl Fn(&PlanLeg) -> bool,
+    ) -> Vec<String> {
         let payload = &prepared.preview.payload;
         let given = payload.proposal().legs.iter().zip(legs);
-        let given =
-            given.filter(|(leg, report)| leg.purpose == LegPurpose::Approve && report.state == TxState::Confirmed);
+        let given = given.filter(|(leg, report)| {
+            leg.purpose == LegPurpose::Approve && report.state == TxState::Confirmed && concerns(leg)
+        });
         let mut remarks = Vec::new();
         let mut back = Vec::new();
         // If the open orders cannot be read, nothing is kept for them: an invalidated order costs nothing.
@@ -469,6 +510,11 @@ fn never_happens(sender: &TxSender, legs: &[LegReport]) -> String {
     let record = legs.last().and_then(|last| sender.record(last.hash).ok());
     let note = record.and_then(|record| record.note).map_or_else(String::new, |note| format!(": {note}"));
     format!("the transaction can never be included{note}")
+}
+
+/// Spender of a token's allowance that a call gives; `None` for any other call.
+fn spender_of(leg: &PlanLeg) -> Option<Address> {
+    Erc20::approveCall::abi_decode(&leg.data).ok().map(|call| call.spender)
 }
 
 /// Returns the call that revokes the allowance set by `leg`; `None` if `leg` sets none. `stays` gives the amount of a

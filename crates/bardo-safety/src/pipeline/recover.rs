@@ -477,8 +477,9 @@ const fn cancelled(end: ActionEnd, by_operator: bool, reserved: ReservedSpend) -
 /// Returns the `ended` value of the permit's row; `None` while it is unresolved.
 pub(super) fn ended(end: ActionEnd) -> Option<&'static str> {
     match end {
-        ActionEnd::Done { .. } | ActionEnd::Partly { .. } => Some("done"),
-        ActionEnd::Reverted { .. } => Some("reverted"),
+        ActionEnd::Done { .. } => Some("done"),
+        // Something was sent, and the action was not done. The table has no word of its own for a plan that stopped.
+        ActionEnd::Reverted { .. } | ActionEnd::Partly { .. } => Some("reverted"),
         // Nothing was sent by Bardo, and a repetition takes the same nonce.
         ActionEnd::NotSent | ActionEnd::MaybeSigned { .. } => Some("not_sent"),
         ActionEnd::Withdrawn => Some("withdrawn"),

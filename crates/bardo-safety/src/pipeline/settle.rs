@@ -305,7 +305,7 @@ impl Pipeline {
         };
         let moved = truth.moves.iter().map(describe).collect::<Vec<_>>().join(", ");
         let body = serde_json::json!({
-            "matched": verified.matched, "mismatches": truth.mismatches, "moves": moved,
+            "matched": verified.matched, "unfilled": verified.unfilled, "mismatches": truth.mismatches, "moves": moved,
             "gas_cost_wei": truth.gas_cost.to_string(), "expected_outcome": verified.expected_outcome,
             "actual_outcome": verified.actual_outcome, "ground_truth_source": verified.ground_truth_source,
         });

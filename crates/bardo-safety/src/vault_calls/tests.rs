@@ -96,7 +96,12 @@ fn a_vault_action_does_nothing_else() {
 }
 
 fn ground() -> VaultGround {
-    VaultGround { asset: Some(ASSET), supply: Some(U256::from(LEAST_SUPPLY)), jumped: false }
+    VaultGround {
+        asset: Some(ASSET),
+        supply: Some(U256::from(LEAST_SUPPLY)),
+        jumped: false,
+        price: SharePrice::default(),
+    }
 }
 
 fn rules(call: VaultCall, ground: Option<&VaultGround>, back: Option<Result<u64, &str>>) -> Vec<RuleName> {

@@ -1,10 +1,10 @@
 //! Shares of vaults that an account holds, and what they pay out: the increase of the account's balance in a simulation that
 //! redeems them. A share that pays nothing out is worth nothing, whatever its vault says.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::eips::BlockId;
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, U256, U512};
 use alloy::providers::DynProvider;
 
 use super::call::VaultCall;
@@ -19,6 +19,20 @@ const MAX_REASON: usize = 200;
 
 /// Gas limit of a simulated redemption.
 const REDEEM_GAS: u64 = 8_000_000;
+
+/// Distance of the past block whose share price is compared, in blocks: most endpoints have the state of the last 128.
+pub const PAST_BLOCKS: u64 = 100;
+
+/// Number of shares whose price is read, in raw units.
+const SAMPLE: u64 = 1_000_000_000_000_000_000;
+
+/// Rise of the price since the past block up to which more is believed, in basis points. Earnings of 100 blocks are a fraction
+/// of it.
+const BELIEVED_RISE: u32 = 100;
+
+/// Part of the price below which a payment says nothing of what the shares are worth, in basis points: a fee on withdrawals is
+/// far smaller.
+const FAR_BELOW: u32 = 1_000;
 
 /// Error for vaults whose shares are not known.
 #[derive(Debug, thiserror::Error)]
@@ -46,13 +60,77 @@ pub struct VaultHolding {
     pub pays: Result<U256, SafeText>,
     /// True if the vault lets go of a part of them only; [`Self::pays`] is for that part.
     pub is_partial: bool,
+    /// Worth of the redeemed part by the higher of the vault's present and past price, in raw units of the token.
+    pub worth: U256,
 }
 
 impl VaultHolding {
-    /// Returns true if all of the shares can be redeemed.
+    /// Returns true if all of the shares can be redeemed for about what they are worth.
     pub fn is_whole(&self) -> bool {
-        self.pays.is_ok() && !self.is_partial
+        self.pays.is_ok() && !self.is_partial && !self.is_short()
     }
+
+    /// Returns true if the redemption pays far less than the shares are worth: the vault cheats, or its price was moved.
+    pub fn is_short(&self) -> bool {
+        self.pays.as_ref().is_ok_and(|pays| lacks(*pays, self.worth, FAR_BELOW))
+    }
+}
+
+/// Returns true if `amount` is less than `worth` without this many basis points.
+pub fn lacks(amount: U256, worth: U256, points: u32) -> bool {
+    U512::from(amount) * U512::from(10_000) < U512::from(worth) * U512::from(10_000_u32.saturating_sub(points))
+}
+
+/// Price of a vault's shares by its own answers, now and [`PAST_BLOCKS`] blocks ago; `None` where there is no answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SharePrice {
+    /// Worth of [`SAMPLE`] shares now, in raw units of the token.
+    pub now: Option<U256>,
+    /// The same in the past. A vault that changes its price at once does not change this.
+    pub past: Option<U256>,
+}
+
+impl SharePrice {
+    /// Worth of these shares by the higher price, in raw units of the token; zero without a price.
+    pub fn worth(&self, shares: U256) -> U256 {
+        of_sample(self.now.max(self.past).unwrap_or_default(), shares)
+    }
+
+    /// Most that these shares count for, in raw units of the token: by the lower price, where the past one may have risen
+    /// by 1 %. A vault can tell a simulation from a transaction, and pay more in it.
+    fn most(&self, shares: U256) -> U256 {
+        let now = self.now.map(|now| of_sample(now, shares));
+        let past = self.past.map(|past| of_sample(past, shares)).map(|past| {
+            let risen = U512::from(past) * U512::from(10_000 + BELIEVED_RISE);
+            (risen / U512::from(10_000)).saturating_to()
+        });
+        now.into_iter().chain(past).min().unwrap_or_default()
+    }
+}
+
+/// Worth of `shares` at the price of [`SAMPLE`] shares, rounded up by a unit, so that the vault's own rounding takes nothing.
+fn of_sample(price: U256, shares: U256) -> U256 {
+    let whole: U256 = (U512::from(price) * U512::from(shares) / U512::from(SAMPLE)).saturating_to();
+    if price.is_zero() { whole } else { whole.saturating_add(U256::ONE) }
+}
+
+/// Question about the price of a vault's shares.
+pub fn ask_price(calls: &mut CallBatch, vault: Address) -> CallIndex<Erc4626::convertToAssetsCall> {
+    calls.push(vault, &Erc4626::convertToAssetsCall { shares: U256::from(SAMPLE) })
+}
+
+/// Prices of these vaults' shares [`PAST_BLOCKS`] blocks before block `number`. Without a block so far back, or without its
+/// state, nothing is known of the past.
+pub async fn past_prices(
+    (provider, multicall): (&DynProvider, Address),
+    vaults: impl IntoIterator<Item = Address>,
+    number: u64,
+) -> BTreeMap<Address, U256> {
+    let Some(past) = number.checked_sub(PAST_BLOCKS) else { return BTreeMap::new() };
+    let mut calls = CallBatch::default();
+    let asked: Vec<_> = vaults.into_iter().map(|vault| (vault, ask_price(&mut calls, vault))).collect();
+    let Ok(answers) = calls.send(provider, multicall, BlockId::number(past)).await else { return BTreeMap::new() };
+    asked.into_iter().filter_map(|(vault, price)| Some((vault, price.take(&answers)?))).collect()
 }
 
 /// Questions about an account's shares, in a batch of calls.
@@ -67,6 +145,7 @@ struct AskedVault {
     asset: CallIndex<Erc4626::assetCall>,
     decimals: CallIndex<Erc4626::decimalsCall>,
     most: CallIndex<Erc4626::maxRedeemCall>,
+    price: CallIndex<Erc4626::convertToAssetsCall>,
 }
 
 /// Answer of one vault, of which what the shares pay out is not known yet.
@@ -77,6 +156,7 @@ pub struct HeldShares {
     asset: Option<Address>,
     decimals: Option<u8>,
     most: Option<U256>,
+    price: Option<U256>,
 }
 
 impl VaultQuestions {
@@ -88,6 +168,7 @@ impl VaultQuestions {
             asset: calls.push(*vault, &Erc4626::assetCall {}),
             decimals: calls.push(*vault, &Erc4626::decimalsCall {}),
             most: calls.push(*vault, &Erc4626::maxRedeemCall { owner: account }),
+            price: ask_price(calls, *vault),
         });
         Self(asked.collect())
     }
@@ -100,39 +181,71 @@ impl VaultQuestions {
             asset: asked.asset.take(answers),
             decimals: asked.decimals.take(answers),
             most: asked.most.take(answers),
+            price: asked.price.take(answers),
         });
         answered.filter(|held| held.shares.is_none_or(|shares| !shares.is_zero())).collect()
     }
 }
 
 impl HeldShares {
-    /// Simulates the redemption of all shares that the vault lets go on the block of `fork`.
+    /// Simulates the redemption of all shares that the vault lets go on the block of `fork`. `past` is the past price of its
+    /// shares: see [`SharePrice`].
     ///
     /// # Errors
     /// [`ForkError`] if nothing can be simulated.
-    pub async fn redeemed(self, fork: &Fork, account: Address) -> Result<VaultHolding, ForkError> {
-        let Self { vault, shares, asset, decimals, most } = self;
+    async fn redeemed(self, fork: &Fork, account: Address, past: Option<U256>) -> Result<VaultHolding, ForkError> {
+        let Self { vault, shares, asset, decimals, most, price } = self;
+        let price = SharePrice { now: price, past };
         let refused = |why: &str| Err(SafeText::clean(why, MAX_REASON));
-        let holding = |pays, is_partial| VaultHolding {
+        let holding = |pays, is_partial, worth| VaultHolding {
             vault,
             asset: asset.unwrap_or_default(),
             shares: shares.unwrap_or_default(),
             decimals,
             pays,
             is_partial,
+            worth,
         };
-        let (Some(held), Some(asset)) = (shares, asset) else {
-            return Ok(holding(refused("the vault does not answer"), false));
+        let (Some(held), Some(asset), Some(_)) = (shares, asset, price.now) else {
+            return Ok(holding(refused("the vault does not answer"), false, U256::ZERO));
         };
         // Without an answer there is no limit: the redemption itself decides.
         let redeemed = most.map_or(held, |most| most.min(held));
         if redeemed.is_zero() {
-            return Ok(holding(refused("the vault lets nothing out now"), false));
+            return Ok(holding(refused("the vault lets nothing out now"), false, U256::ZERO));
         }
         let redeems = (vault, asset, account, redeemed);
+        let worth = price.worth(redeemed);
         let pays = redeemed_after(fork, &[], &SimulationOptions::default(), redeems).await?;
-        Ok(holding(pays, redeemed < held))
+        let pays = match pays {
+            // A vault that queues withdrawals pays later, and one that cheats never.
+            Ok(pays) if pays.is_zero() && worth > U256::ONE => refused("it pays nothing"),
+            pays => pays.map(|pays| pays.min(price.most(redeemed))),
+        };
+        Ok(holding(pays, redeemed < held, worth))
     }
+}
+
+/// Simulates the redemption of all of these shares on the block of `fork`, one vault after the other.
+///
+/// # Errors
+/// [`ForkError`] if nothing can be simulated.
+pub async fn redeemed(
+    chain: (&DynProvider, Address),
+    fork: &Fork,
+    account: Address,
+    held: Vec<HeldShares>,
+) -> Result<Vec<VaultHolding>, ForkError> {
+    if held.is_empty() {
+        return Ok(Vec::new());
+    }
+    let past = past_prices(chain, held.iter().map(|one| one.vault), fork.pinned().number).await;
+    let mut all = Vec::with_capacity(held.len());
+    for shares in held {
+        let past = past.get(&shares.vault).copied();
+        all.push(shares.redeemed(fork, account, past).await?);
+    }
+    Ok(all)
 }
 
 /// Returns the shares of these vaults that `account` holds on the block that `fork` is pinned to. Vaults without code there, and
@@ -152,11 +265,7 @@ pub async fn held(
     let mut calls = CallBatch::default();
     let asked = VaultQuestions::push(&mut calls, account, vaults);
     let answers = calls.send(provider, multicall, BlockId::hash(fork.pinned().hash)).await?;
-    let mut all = Vec::new();
-    for held in asked.take(&answers) {
-        all.push(held.redeemed(fork, account).await?);
-    }
-    Ok(all)
+    Ok(redeemed((provider, multicall), fork, account, asked.take(&answers)).await?)
 }
 
 /// Increase of the account's balance of `asset`, in raw units, if it redeems `shares` of `vault` after the calls; the reason
@@ -191,4 +300,47 @@ pub async fn redeemed_after(
     // Without an entry, nothing came.
     let gained = change.map_or(U256::ZERO, |change| change.after.saturating_sub(change.before));
     Ok(Ok(gained))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNIT: u64 = 1_000_000_000_000_000_000;
+
+    /// By hand, at a price of 2 units of the token per share, before at 1: 500 shares are worth 1,000 and a unit of rounding, and
+    /// count for no more than 500 and 1 % of it, and a unit of rounding in the price before.
+    #[test]
+    fn shares_count_for_the_lower_price_and_are_worth_the_higher() {
+        let price = SharePrice { now: Some(U256::from(2 * UNIT)), past: Some(U256::from(UNIT)) };
+        let shares = U256::from(500);
+        assert_eq!((price.worth(shares), price.most(shares)), (U256::from(1_001), U256::from(506)));
+        let fallen = SharePrice { now: price.past, past: price.now };
+        assert_eq!((fallen.worth(shares), fallen.most(shares)), (U256::from(1_001), U256::from(501)));
+        let young = SharePrice { past: None, ..price };
+        assert_eq!((young.worth(shares), young.most(shares)), (U256::from(1_001), U256::from(1_001)));
+        assert_eq!((SharePrice::default().worth(shares), SharePrice::default().most(shares)), (U256::ZERO, U256::ZERO));
+        // A price beyond all bounds wraps round to nothing small.
+        let huge = SharePrice { now: Some(U256::MAX), past: None };
+        assert_eq!(huge.worth(U256::MAX), U256::MAX);
+    }
+
+    #[test]
+    fn a_payment_far_below_the_price_is_short() {
+        let paid = |pays: u64, worth: u64| VaultHolding {
+            vault: Address::ZERO,
+            asset: Address::ZERO,
+            shares: U256::from(1),
+            decimals: Some(6),
+            pays: Ok(U256::from(pays)),
+            is_partial: false,
+            worth: U256::from(worth),
+        };
+        for (pays, worth, is_whole) in
+            [(1_000, 1_000, true), (900, 1_000, true), (899, 1_000, false), (0, 0, true), (1, 3_000, false)]
+        {
+            assert_eq!(paid(pays, worth).is_whole(), is_whole, "{pays} of {worth}");
+        }
+        assert!(!lacks(U256::from(96), U256::from(100), 400) && lacks(U256::from(95), U256::from(100), 400));
+    }
 }

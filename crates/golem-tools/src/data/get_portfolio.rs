@@ -26,8 +26,7 @@ use golem_chain::network::KnownContract;
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetPortfolio>();
 
 /// Kinds of positions that the tool does not read.
-const NOT_READ: [&str; 2] =
-    ["V4 liquidity positions", "shares of vaults that the address book and allowed_vaults do not name"];
+const NOT_READ: [&str; 1] = ["shares of vaults that the address book and allowed_vaults do not name"];
 
 /// Parameters of `get_portfolio`.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -115,13 +115,17 @@ impl CallContext {
         })
     }
 
-    /// Name of the network that the session is on: its configured chains, reached or not and allowed or not, in
-    /// alphabetical order.
+    /// Database of the ledger, whether or not paper mode is on.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE` if no database is open.
+    pub fn ledger(&self) -> Result<Store, ToolError> {
+        self.executor.store().cloned().ok_or_else(|| ToolError::new(ErrorCode::StoreUnavailable, "no ledger is open"))
+    }
+
+    /// Name of the network that the session is on: see [`ToolEnvironment::network_name`].
     pub fn network_name(&self) -> String {
-        let mut names: Vec<&str> = self.executor.world().chain_names().collect();
-        names.sort_unstable();
-        names.dedup();
-        names.join("+")
+        self.executor.world().network_name()
     }
 
     /// Conditions under which the call runs.

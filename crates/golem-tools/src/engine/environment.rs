@@ -342,6 +342,15 @@ impl ToolEnvironment {
         self.networks.iter().map(|network| network.name.as_str()).chain(lost)
     }
 
+    /// Name of the network that the session is on: its configured chains, reached or not and allowed or not, in
+    /// alphabetical order.
+    pub fn network_name(&self) -> String {
+        let mut names: Vec<&str> = self.chain_names().collect();
+        names.sort_unstable();
+        names.dedup();
+        names.join("+")
+    }
+
     /// Returns the connected chains.
     pub fn chains(&self) -> &[ConnectedChain] {
         &self.chains

@@ -32,6 +32,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         // Id of the store session that claimed the key. It shows whether the claiming process still runs.
         "ALTER TABLE engine_idempotency ADD COLUMN session TEXT",
         crate::memory::STATES,
+        crate::schedules::SCHEDULES,
     ],
 };
 

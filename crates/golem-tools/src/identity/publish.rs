@@ -1,6 +1,7 @@
 //! Files that writes publish: on the chain, or in IPFS, where the operator has named a node.
 //!
-//! A file goes to IPFS only after the operator has read and allowed it, and the chain has its identifier. What nobody
+//! A file goes to IPFS only after the operator has read and allowed it, and the chain has its identifier, or may have it:
+//! a transaction whose end is not known can still be included, and would then name a file that nobody has. What nobody
 //! allowed is never stored there, and nothing is stored for a call that failed.
 
 use std::sync::Arc;

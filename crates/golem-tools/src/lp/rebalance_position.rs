@@ -509,8 +509,10 @@ impl MovePlan {
         step: &'static str,
         call: NextCall,
     ) -> Result<ToolResponse, StepFailure> {
+        let failed = |error| StepFailure { status: CallStatus::Error, error };
         let mut has_waited = false;
         loop {
+            steps.may_begin().map_err(failed)?;
             let call_id = steps.new_call_id();
             let response = steps.call(call_id, call.tool, Value::Object(call.params.clone())).await;
             let data = response.data.as_ref();
@@ -532,7 +534,7 @@ impl MovePlan {
             let cooldown = response.error.as_ref().and_then(cooldown).filter(|_| !has_waited);
             if let Some(seconds) = cooldown {
                 has_waited = true;
-                context.world.clock.pause(Duration::from_secs(seconds)).await;
+                steps.pause(&*context.world.clock, Duration::from_secs(seconds)).await.map_err(failed)?;
                 continue;
             }
             self.is_unclear = response.status == CallStatus::Partial;

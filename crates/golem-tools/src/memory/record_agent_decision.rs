@@ -12,7 +12,7 @@ use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::text::SafeText;
-use bardo_safety::audit::{self, AuditKind, LogAnchor, LogEntry};
+use bardo_safety::audit::{self, AuditError, AuditKind, LogAnchor, LogEntry};
 
 /// Definition of the `record_agent_decision` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::record::<RecordAgentDecision>();
@@ -23,6 +23,10 @@ pub const LONGEST_SUMMARY: usize = 2_000;
 pub const MOST_CALLS: usize = 50;
 /// Maximum size of the calls as JSON text, in bytes.
 pub const MOST_CALL_BYTES: usize = 16 << 10;
+/// Maximum size of an agent's decisions within a day, in bytes: nothing prunes the log, and its entries need no approval.
+pub const MOST_DAILY_BYTES: u64 = 2 << 20;
+/// Length of a day, in milliseconds.
+const DAY: u64 = 24 * 60 * 60 * 1_000;
 /// Maximum length of a text in a call, in characters.
 const LONGEST_TEXT: usize = 500;
 
@@ -101,12 +105,21 @@ impl RecordTool for RecordAgentDecision {
         let anchor = LogAnchor::beside(store.path());
         let (now, call_id, golem_id) =
             (context.world.clock.now_millis(), context.call_id(), context.golem_id().clone());
-        let written = store.write(move |transaction| {
-            let entry =
-                LogEntry { kind: AuditKind::AgentDecided, call_id: Some(call_id), golem_id: &golem_id, body: &body };
-            audit::append(transaction, now, &entry)
+        let written = store.write(move |transaction| -> Result<_, AuditError> {
+            let kind = AuditKind::AgentDecided;
+            let today = audit::bytes_since(transaction, kind, &golem_id, now.saturating_sub(DAY))?;
+            if today >= MOST_DAILY_BYTES {
+                return Ok(None);
+            }
+            let entry = LogEntry { kind, call_id: Some(call_id), golem_id: &golem_id, body: &body };
+            audit::append(transaction, now, &entry).map(Some)
         });
-        let head = written.await.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
+        let written = written.await.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
+        let head = written.ok_or_else(|| {
+            let what = format_args!("decisions of {} MiB were recorded within a day", MOST_DAILY_BYTES >> 20);
+            ToolError::new(ErrorCode::SafetyRateLimited, what)
+                .suggest("Record the decisions that move money, and the figures they rest on, not each tick.")
+        })?;
         // The entry is on disk; an anchor that lags moves with the next one.
         if let Err(error) = anchor.advance(head) {
             tracing::warn!(%error, "cannot move the anchor of the audit log");

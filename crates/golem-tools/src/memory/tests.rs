@@ -12,10 +12,10 @@ use crate::engine::{
     CallStatus, Catalog, Executor, ExecutorConfig, MIGRATIONS, ToolCall, ToolEnvironment, ToolInput, ToolResponse,
 };
 use crate::tests::{devnet_world, world_of_chain};
-use bardo_base::clock::SystemClock;
+use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::fabric::Fabric;
 use bardo_base::id::GolemId;
-use bardo_safety::audit;
+use bardo_safety::audit::{self, AuditKind, LogEntry};
 use bardo_store::StoreConfig;
 
 fn open(folder: &Path) -> Store {
@@ -205,6 +205,34 @@ async fn decisions_are_bounded_and_never_cut() {
     data(&ada, "record_agent_decision", decide("ä".repeat(2_000), vec![json!({}); 50])).await;
     let body: Map<String, Value> = serde_json::from_str(&entries(&store)[0].body).unwrap();
     assert_eq!(body["words"].as_str().unwrap().chars().count(), 2_000);
+}
+
+/// Nothing prunes the log: an agent has 2 MiB of it a day, another agent has its own.
+#[tokio::test]
+async fn an_agents_decisions_of_a_day_are_limited() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let long = json!({"decision_summary": "x", "tool_calls": vec![json!({"a": "y".repeat(500)}); 31]});
+    let (now, body) = (SystemClock.now_millis(), json!({"words": "y".repeat(1 << 20)}));
+    let append = async |golem: &str, at: u64| {
+        let (golem, body) = (golem.parse().unwrap(), body.clone());
+        let written = store.write(move |transaction| {
+            let entry = LogEntry { kind: AuditKind::AgentDecided, call_id: None, golem_id: &golem, body: &body };
+            audit::append(transaction, at, &entry)
+        });
+        written.await.unwrap();
+    };
+    // A day and a bit ago, another agent's, and one that leaves room for more.
+    append("ada", now - 86_500_000).await;
+    append("ada", now - 86_500_000).await;
+    append("eve", now - 3_600_000).await;
+    append("eve", now - 3_600_000).await;
+    append("ada", now - 3_600_000).await;
+    let ada = agent("ada", devnet_world(0), Some(&store));
+    data(&ada, "record_agent_decision", long.clone()).await;
+    append("ada", now - 3_000_000).await;
+    let error = call(&ada, "record_agent_decision", long).await.error.unwrap();
+    assert_eq!(error.code(), ErrorCode::SafetyRateLimited, "{error:?}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! `uniswapx_cancel_order`: cancels an order on chain, by invalidating the Permit2 nonce that its signature needs.
 
-use alloy::primitives::U256;
+use alloy::primitives::{B256, U256};
 use alloy::sol_types::SolCall;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use crate::shared::invalid;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::IntentStatus;
+use bardo_base::format::short_hash;
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
@@ -85,7 +86,7 @@ impl WriteTool for CancelOrder {
     };
     type Params = Params;
     type Output = Output;
-    type Plan = String;
+    type Plan = B256;
 
     fn example() -> Value {
         json!({"order_hash": format!("0x{}", "00".repeat(32))})
@@ -112,22 +113,19 @@ impl WriteTool for CancelOrder {
         }
         let call = Permit2::invalidateUnorderedNoncesCall { wordPos: word, mask: U256::from(1) << bit };
         let call = (record.message.verifier(), call.abi_encode().into(), APPROVAL_GAS);
-        let expected = format!("order {} can no longer be filled", record.hash);
-        Ok((
-            cancellation_proposal(context, &record, ProposalIntent::CancelOrder, call, &expected),
-            record.hash.to_string(),
-        ))
+        let expected = format!("order {} can no longer be filled", short_hash(record.hash));
+        Ok((cancellation_proposal(context, &record, ProposalIntent::CancelOrder, call, &expected), record.hash))
     }
 
     fn output(
         context: &CallContext,
-        order_hash: String,
+        order_hash: B256,
         committed: &CommitOutcome,
     ) -> Result<ToolReply<Output>, ToolError> {
-        let done = format!("order {order_hash} can no longer be filled");
+        let done = format!("order {} can no longer be filled", short_hash(order_hash));
         let (transaction, ended, explanation) = CancelReceipt::of(context, committed, &done)?;
         let status = if ended { "cancelled" } else { "pending" };
-        Ok(ToolReply::new(Output { order_hash, status, transaction }, explanation))
+        Ok(ToolReply::new(Output { order_hash: order_hash.to_string(), status, transaction }, explanation))
     }
 }
 

@@ -12,7 +12,7 @@ use bardo_base::units::{Rounding, TokenAmount, Usd};
 use bardo_safety::vault_calls;
 use golem_chain::multicall::CallBatch;
 use golem_chain::network::KnownContract;
-use golem_protocols::erc4626::holding::{VaultHolding, VaultQuestions};
+use golem_protocols::erc4626::holding::{VaultHolding, VaultQuestions, redeemed};
 
 /// Shares of one vault.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -30,10 +30,11 @@ pub(crate) struct HeldVault {
     pays: Option<String>,
     /// Value of that in dollars; absent without a price.
     value_usd: Option<String>,
-    /// True if the simulation redeemed all of the shares; what the vault does not let go counts as nothing.
+    /// True if the simulation redeemed all of the shares for about what they are worth by the vault's price, now and 100
+    /// blocks ago; what the vault does not let go counts as nothing.
     #[serde(rename = "all_redeemed")]
     pub(crate) is_whole: bool,
-    /// Reason why they cannot be redeemed; absent otherwise.
+    /// Reason why they cannot be redeemed, or are not for what they are worth; absent otherwise.
     why: Option<String>,
     #[serde(skip)]
     pub(crate) value: Option<Usd>,
@@ -77,14 +78,11 @@ pub async fn read(
     let asked = VaultQuestions::push(&mut calls, account, &vaults);
     let answers = calls.send(chain.client.agreed(), multicall, block).await?;
     let held = asked.take(&answers);
-    let mut all = Vec::with_capacity(held.len());
-    if !held.is_empty() {
-        let fork = chain.fork(block).await?;
-        for shares in held {
-            all.push(shares.redeemed(&fork, account).await?);
-        }
+    if held.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(all)
+    let fork = chain.fork(block).await?;
+    Ok(redeemed((chain.client.agreed(), multicall), &fork, account, held).await?)
 }
 
 async fn describe(chain: &ConnectedChain, one: &VaultHolding) -> Result<HeldVault, ToolError> {
@@ -110,7 +108,12 @@ async fn describe(chain: &ConnectedChain, one: &VaultHolding) -> Result<HeldVaul
         pays: pays.map(|pays| pays.to_string()),
         value_usd: value.map(|usd| usd.to_string()),
         is_whole: one.is_whole(),
-        why: one.pays.as_ref().err().map(ToString::to_string),
+        why: match &one.pays {
+            Err(why) => Some(why.to_string()),
+            Ok(_) => {
+                one.is_short().then(|| "it pays far less than the shares are worth by the vault's price".to_owned())
+            }
+        },
         value,
     })
 }

@@ -40,7 +40,8 @@ pub const ACTION_KINDS: &[ActionKind] = &[
     kind("wrap", &[], "wrap_native"),
     kind("unwrap", &[], "unwrap_native"),
     kind("limit-order", &["uniswap_get_quote"], "uniswap_place_limit_order"),
-    kind("recurring-buy", &["uniswap_get_quote"], "uniswap_schedule_swaps"),
+    kind("recurring-buy", &[], "uniswap_schedule_swaps"),
+    kind("cancel-schedule", &[], "cancel_schedule"),
     // Wallet and session.
     kind("transfer", &[], "wallet_transfer_token"),
     kind("provision-wallet", &[], "wallet_provision"),
@@ -131,6 +132,7 @@ pub const QUERIES: &[QueryKind] = &[
     query("lending-reserves", "list_lending_reserves"),
     query("vaults", "vault_list"),
     query("agent-state", "load_agent_state"),
+    query("schedules", "list_schedules"),
     query("vault", "get_vault_state"),
     query("vault-deposit", "vault_simulate_deposit"),
     query("vault-withdraw", "vault_simulate_withdraw"),
@@ -173,7 +175,8 @@ fn plain(name: &str) -> String {
 }
 
 /// Tools that only cancel, revoke or refund, whatever their parameters.
-const TAKING_BACK: [&str; 4] = ["token_revoke", "uniswapx_cancel_order", "intent_refund", "session_revoke_key"];
+const TAKING_BACK: [&str; 5] =
+    ["token_revoke", "uniswapx_cancel_order", "intent_refund", "session_revoke_key", "cancel_schedule"];
 
 /// Tools that only keep the Golem's own notes.
 const NOTES: [&str; 2] = ["save_agent_state", "record_agent_decision"];

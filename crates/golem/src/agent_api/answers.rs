@@ -13,7 +13,12 @@ use golem_tools::engine::{CallStatus, CatalogEntry, ToolInput, ToolResponse};
 /// Selects the parameters that a read tool knows.
 pub(super) fn known_of(entry: &CatalogEntry, params: &Map<String, Value>) -> Value {
     let known = entry.input_schema["properties"].as_object();
-    let kept = params.iter().filter(|(name, _)| known.is_some_and(|known| known.contains_key(*name)));
+    let has = |name: &str| known.is_some_and(|known| known.contains_key(name));
+    // The executor takes either spelling of the chain.
+    let kept = params.iter().filter(|(name, _)| match name.as_str() {
+        "chain" | "chain_id" => has("chain") || has("chain_id"),
+        name => has(name),
+    });
     Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 

@@ -47,6 +47,8 @@ struct ShownStep<'a> {
     begun: u64,
     /// Number of the step and the total.
     step: Option<(u32, u32)>,
+    /// True if the scenario stands still while a decision about the step is open.
+    stands_still: bool,
 }
 
 /// Call of a step, as far as its texts depend on it.
@@ -98,7 +100,8 @@ impl Planner {
         let begun = self.clock.steady_millis();
         self.played.send_modify(|played| played.begun = Some(begun));
         for (number, beat) in (1_usize..).zip(&scenario.steps) {
-            let due = begun.saturating_add(beat.at.saturating_mul(1_000));
+            let held = self.played.borrow().held;
+            let due = begun.saturating_add(held).saturating_add(beat.at.saturating_mul(1_000));
             if let Some(over) = self.wait(due).await {
                 return over == WaitEnd::Leaves;
             }
@@ -109,7 +112,7 @@ impl Planner {
             let step = u32::try_from(number).ok().zip(u32::try_from(scenario.steps.len()).ok());
             // A single step has no progress to show.
             let step = step.filter(|(_, of)| *of > 1);
-            let missed = self.beat(&scenario.name, beat, begun, step).await;
+            let missed = self.beat(scenario, beat, begun, step).await;
             self.played.send_modify(|played| {
                 played.missed.extend(missed.map(|missed| format!("beat {number} at {} s: {missed}", beat.at)));
                 played.steps += 1;
@@ -132,7 +135,7 @@ impl Planner {
             if !self.is_on(beat) {
                 continue;
             }
-            if let Some(missed) = self.beat(&scenario.name, beat, begun, None).await {
+            if let Some(missed) = self.beat(scenario, beat, begun, None).await {
                 self.played.send_modify(|played| {
                     // The repetition has no end, so the list needs a limit.
                     if played.missed.len() < MOST_MISSED {
@@ -185,8 +188,14 @@ impl Planner {
     }
 
     /// Plays one step; `step` is its number and the total. Returns the deviation from its expectations, if any.
-    async fn beat(&mut self, show: &str, beat: &ScenarioStep, begun: u64, step: Option<(u32, u32)>) -> Option<String> {
-        let shown = ShownStep { show, beat, begun, step };
+    async fn beat(
+        &mut self,
+        scenario: &Scenario,
+        beat: &ScenarioStep,
+        begun: u64,
+        step: Option<(u32, u32)>,
+    ) -> Option<String> {
+        let shown = ShownStep { show: &scenario.name, beat, begun, step, stands_still: scenario.stands_still };
         let mut call = StepCall { amount: beat.amount().map(str::to_owned), events: StepEvents::default() };
         self.caption(&shown, beat.caption.as_deref(), &call);
         if let Some(now) = &beat.now {
@@ -252,6 +261,7 @@ impl Planner {
         while events.try_receive(&mut batch, 256) {
             self.follow_call(&mut batch, shown, call);
         }
+        self.hold(shown, false);
         answered
     }
 
@@ -262,11 +272,13 @@ impl Planner {
         for event in batch.drain(..).filter(|event| event.golem_id == self.voice.golem_id) {
             match &event.kind {
                 EventKind::ApprovalRequested(_) => {
+                    self.hold(shown, true);
                     if let Some(waits) = &beat.waits {
                         self.now(shown, waits, beat.next.as_deref(), call);
                     }
                 }
                 EventKind::ApprovalResolved(resolved) => {
+                    self.hold(shown, false);
                     call.events.smaller = resolved.outcome == ApprovalOutcome::Edited;
                     if let Some(amount) = resolved.amount.as_ref().filter(|_| call.events.smaller) {
                         call.amount = Some(amount.to_string());
@@ -291,9 +303,19 @@ impl Planner {
         }
     }
 
+    /// Lets the scenario stand still for a decision, or go on, if it is one that does.
+    fn hold(&self, shown: &ShownStep<'_>, stands: bool) {
+        if shown.stands_still {
+            let now = self.clock.steady_millis();
+            self.played.send_modify(|played| played.hold(stands, now));
+        }
+    }
+
     fn caption(&self, shown: &ShownStep<'_>, caption: Option<&str>, call: &StepCall) {
         if let Some(caption) = caption {
-            let at_seconds = self.clock.steady_millis().saturating_sub(shown.begun) / 1_000;
+            let now = self.clock.steady_millis();
+            let held = self.played.borrow().held_by(now);
+            let at_seconds = now.saturating_sub(shown.begun).saturating_sub(held) / 1_000;
             let caption = Caption { show: clean(shown.show), text: clean(&call.text(caption)), at_seconds };
             self.voice.emit(EventKind::Caption(caption));
         }

@@ -233,13 +233,21 @@ fn events_are_told_in_words_with_no_code_and_no_second_hash() {
             PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false },
             PolicyChange { field: text("max_slippage_bps"), from: text("100"), to: text("50"), tighter: true },
         ],
+        binding: vec![BindingLimit {
+            field: text("max_daily_spend_usd"),
+            by: text("spending_limits.per_day"),
+            limit: "5000".parse().unwrap(),
+        }],
     };
     tell(&mut state, Some(CallId::new(1)), vec![EventKind::PermitConsumed(used), EventKind::ToolError(failed)]);
     tell(&mut state, None, vec![EventKind::PolicyChanged(changed)]);
     let words = shown(&state);
     assert!(words.contains("signing exactly what was simulated"), "{words}");
     assert!(words.contains("not done: One action: $6,785.11 is above $2,500.00"), "{words}");
-    assert!(words.contains("Day cap: $5,000 → $8,000; Slippage: 100 bps → 50 bps"), "{words}");
+    assert!(
+        words.contains("Day cap: $5,000 → $8,000 (still at most $5,000.00); Slippage: 100 bps → 50 bps"),
+        "{words}"
+    );
     for raw in ["SAFETY_", "0x5151", "max_daily", "the permit"] {
         assert!(!words.contains(raw), "{raw}\n{words}");
     }

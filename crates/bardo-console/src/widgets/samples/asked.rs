@@ -286,7 +286,7 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
             change("max_daily_spend_usd", "5000", "8000", false),
             change("max_slippage_bps", "100", "50", true),
         ],
-        binding: vec![bardo_session::questions::BindingLimit {
+        binding: vec![bardo_base::fabric::BindingLimit {
             field: text("max_daily_spend_usd"),
             by: text("spending_limits.per_day"),
             limit: Usd::whole(6_000),

@@ -5,10 +5,11 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::*;
-use crate::approval::ApprovalReason;
 use crate::approval::model::{preview, proposal, usd};
-use crate::proposal::{Inflow, Outflow, Proposal};
+use crate::approval::{ApprovalReason, AskedBy};
+use crate::proposal::{Inflow, Outflow, Proposal, ReplacedTx};
 use crate::sample;
+use crate::signing_payload::FeeBound;
 use crate::value::ValuedAmount;
 use alloy::primitives::{Address, U256};
 use bardo_base::clock::SimulatedClock;
@@ -152,4 +153,25 @@ async fn standing_approvals_agree_with_a_small_model_of_them() {
         }
     }
     assert!(covered > 5_000 && refused > 5_000 && never > 500, "{covered}, {refused}, {never}");
+}
+
+/// An agent that asks to replace its own transaction would otherwise keep its fee low for as long as it wants to be asked,
+/// and the operator's later transactions behind it.
+#[tokio::test(start_paused = true)]
+async fn an_agents_request_to_replace_a_transaction_holds_its_fee_for_a_minute() {
+    let clock = Arc::new(SimulatedClock::at(1_000));
+    let queue = ApprovalQueue::new(clock.clone(), Fabric::in_memory(4, clock.clone()), Duration::from_secs(600));
+    let fees = FeeBound { max_fee_per_gas: 10, max_priority_fee_per_gas: 1 };
+    let replaced = |nonce| Some(ReplacedTx { hash: B256::repeat_byte(7), nonce, fees });
+    let asked = |nonce| Arc::new(preview(Proposal { replaces: replaced(nonce), ..proposal() }, 1, 600_000));
+    let (chain_id, account) = (proposal().chain_id, proposal().account);
+    let _agents = queue.ask_for(asked(3), AskedBy::default());
+    let _operators = queue.ask_for(asked(4), AskedBy::Operator);
+    for (millis, agents) in [(1_000, true), (60_999, true), (61_000, false), (600_000, false)] {
+        clock.set(millis);
+        assert_eq!(queue.asks_to_replace(chain_id, account, 3), agents, "{millis}");
+        assert!(queue.asks_to_replace(chain_id, account, 4), "{millis}");
+    }
+    assert!(!queue.asks_to_replace(chain_id, account, 5));
+    assert!(!queue.asks_to_replace(chain_id + 1, account, 4));
 }

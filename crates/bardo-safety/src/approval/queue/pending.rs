@@ -11,6 +11,7 @@ use super::{ApprovalQueue, MAX_REASON, QueueResult};
 use crate::approval::worsening::{Worsening, worsenings};
 use crate::approval::{
     ActionApproval, ApprovalNeed, ApprovalReason, ApprovalSource, AskRefused, AskedBy, Decision, OperatorAnswer,
+    requirement,
 };
 use crate::audit::{AuditError, AuditKind, AuditNote};
 use crate::pipeline::Preview;
@@ -278,20 +279,22 @@ impl PendingApproval {
 
     /// Renews the request under a new permit and records what became worse. The end of the wait stays the same, except
     /// where the action passes by itself: if something became worse, or if the wait ended together with the old permit, it
-    /// starts again, since the operator could not see the new preview. If a rejection arrived since the old permit expired, nothing is renewed and [`Self::decision`] returns
-    /// the rejection.
+    /// starts again, since the operator could not see the new preview.
+    ///
+    /// If a rejection arrived since the old permit expired, nothing is renewed and [`Self::decision`] returns the
+    /// rejection. An approval of this action alone that arrived since then stands if nothing became worse, and
+    /// [`Self::decision`] returns it for the new permit; any other approval is dropped, and the operator is asked again.
     pub fn replace(&mut self, preview: Arc<Preview>) {
-        match self.receive_answer() {
+        let given = match self.receive_answer() {
             Some(source) if !source.is_approval() => {
                 self.remote_answer = Some(source);
                 return;
             }
-            // An approval applies to the old permit and its figures only.
-            Some(source) => self.forget(&source),
-            None => {}
-        }
+            given => given,
+        };
         let shown_before = self.shown.clone();
         let worse = self.worse(&preview);
+        let mut stands = given.as_ref().is_some_and(|given| self.still_applies(given, &preview, &worse));
         // A change for the worse is recovered when the preview is as good as each one shown before it. After several
         // steps down, matching an intermediate step is not enough.
         let is_as_good = |before: &Arc<Preview>| worsenings(before, &preview).is_empty();
@@ -325,6 +328,7 @@ impl PendingApproval {
             self.begin_waiting();
         }
         let ends_at = self.ends_at;
+        let now = self.queue.inner.clock.now_millis();
         {
             let mut state = self.queue.state();
             if let Some(open) = state.open.iter_mut().find(|open| open.number == self.number) {
@@ -338,13 +342,29 @@ impl PendingApproval {
                     open.changed = still_worse.iter().map(Worsening::describe).collect();
                 }
                 open.passes_by_itself = self.passes_by_itself;
-                open.answer = Some(sender);
-                open.answered = false;
                 open.ends_at = ends_at;
                 open.renew_second(!worse.is_empty());
+                stands = stands && open.check_second(now).is_ok();
+                open.answered = stands;
+                open.answer = (!stands).then_some(sender);
             }
         }
+        match given {
+            Some(given) if stands => self.remote_answer = Some(given),
+            Some(given) => self.forget(&given),
+            None => {}
+        }
         self.queue.announce(&preview, reasons, ends_at, self.passes_by_itself);
+    }
+
+    /// Returns true if an approval of the current preview also covers the next one: nothing is worse, and the operator
+    /// would have to read and type the same. A standing approval counts what its first action spends, so it covers none
+    /// but the figures it was given for.
+    fn still_applies(&self, given: &QueueResult, next: &Preview, worse: &[Worsening]) -> bool {
+        matches!(given, QueueResult::Answer(OperatorAnswer::Once, _))
+            && worse.is_empty()
+            && worsenings(&self.preview, next).is_empty()
+            && requirement(&self.preview) == requirement(next)
     }
 
     /// Returns what became worse since the last shown preview, or else since an earlier one. A change for the worse

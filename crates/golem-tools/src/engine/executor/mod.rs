@@ -31,13 +31,14 @@ use std::sync::Arc;
 use alloy::primitives::B256;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tracing::{Instrument as _, field::Empty, info_span};
 
 use self::call_end::{CallRefusal, millis, panicked};
 use self::offer::OfferReceiver;
-use self::writing::{CallOptions, CancelState};
+use self::writing::{CallOptions, CancelEffect, CancelState};
 use super::catalog::{Catalog, CatalogEntry};
 use super::context::{CallConditions, CallContext};
 use super::environment::ToolEnvironment;
@@ -172,6 +173,8 @@ struct Shared {
     acting: Option<WriteAccess>,
     rate: Mutex<CallRate>,
     running: Mutex<HashMap<CallId, RunningCall>>,
+    /// True once no further step of a write may begin.
+    steps_end: watch::Sender<bool>,
 }
 
 /// Running call on a task of its own, with the means to cancel it.
@@ -197,8 +200,31 @@ impl Executor {
         let ExecutorConfig { catalog, world, fabric, golem_id, calls_per_minute, hooks, store, acting } = config;
         let rate = Mutex::new(CallRate::new(calls_per_minute));
         let running = Mutex::new(HashMap::new());
-        let shared = Shared { catalog, world, fabric, golem_id, calls_per_minute, hooks, store, acting, rate, running };
+        let steps_end = watch::Sender::new(false);
+        let shared = Shared {
+            catalog,
+            world,
+            fabric,
+            golem_id,
+            calls_per_minute,
+            hooks,
+            store,
+            acting,
+            rate,
+            running,
+            steps_end,
+        };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Lets no running write begin a further step, because the session ends. Steps that are being signed end as they do.
+    pub fn end_steps(&self) {
+        self.shared.steps_end.send_replace(true);
+    }
+
+    /// Tells when no further step may begin.
+    pub(super) fn steps_end(&self) -> watch::Receiver<bool> {
+        self.shared.steps_end.subscribe()
     }
 
     /// Catalog of the callable tools.
@@ -341,7 +367,7 @@ impl Executor {
         response
     }
 
-    /// Cancels a running call. Returns false if no such call is running or signing has begun.
+    /// Cancels a running call, or its further steps. Returns false if no such call is running or it is being signed.
     pub fn cancel(&self, call_id: CallId) -> bool {
         let running = self.shared.running().get(&call_id).cloned();
         match running {
@@ -350,11 +376,11 @@ impl Executor {
                 true
             }
             Some(RunningCall::Write(handle, leave)) => {
-                let free = leave.cancel();
-                if free {
+                let effect = leave.cancel();
+                if effect == CancelEffect::Ended {
                     handle.abort();
                 }
-                free
+                effect != CancelEffect::TooLate
             }
             None => false,
         }
@@ -639,7 +665,8 @@ fn orphaned_answer(call_id: CallId, succeeded: bool, transactions: &[B256]) -> T
     if !succeeded {
         let error = ToolError::new(
             ErrorCode::ExecutionTxReverted,
-            "an earlier run signed this and ended before it could respond; its transaction is in a block and reverted",
+            "an earlier run signed this and ended before it could respond; it was not done: a transaction of it reverted, or \
+             it stopped before its last one",
         );
         let failed = ToolResponse::failed(call_id, CallStatus::Error, error);
         return ToolResponse { decision_hints: Some(hints), ..failed };

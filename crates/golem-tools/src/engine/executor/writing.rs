@@ -9,6 +9,7 @@ use alloy::primitives::B256;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{Instrument as _, debug_span, instrument};
@@ -44,7 +45,22 @@ pub(super) struct CallOptions {
 
 /// Cancellation state of a write.
 #[derive(Debug, Default)]
-pub(super) struct CancelState(Mutex<WriteProgress>);
+pub(super) struct CancelState {
+    progress: Mutex<WriteProgress>,
+    /// True once no further step of the write may begin.
+    steps_end: watch::Sender<bool>,
+}
+
+/// Effect of cancelling a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CancelEffect {
+    /// Nothing was signed, and nothing will be.
+    Ended,
+    /// A step was signed; no further one begins.
+    NoFurtherStep,
+    /// None: it is being signed.
+    TooLate,
+}
 
 /// Stage of a write, and the time that the operator has taken so far.
 #[derive(Debug, Default)]
@@ -68,13 +84,15 @@ enum WriteStage {
     Clearing,
     /// Being signed; can no longer be cancelled.
     Committing,
+    /// Between further steps after the first one, or in one of them; what has begun is not undone.
+    Stepping,
     /// Cancelled before signing.
     Cancelled,
 }
 
 impl CancelState {
     fn progress(&self) -> MutexGuard<'_, WriteProgress> {
-        self.0.lock()
+        self.progress.lock()
     }
 
     fn stage(&self) -> WriteStage {
@@ -106,14 +124,26 @@ impl CancelState {
         Ok(())
     }
 
-    /// Cancels the write; returns false if signing has begun.
-    pub(super) fn cancel(&self) -> bool {
+    /// Cancels the write, or what of it has not begun.
+    pub(super) fn cancel(&self) -> CancelEffect {
         let mut progress = self.progress();
-        let free = progress.stage != WriteStage::Committing;
-        if free {
-            progress.stage = WriteStage::Cancelled;
+        match progress.stage {
+            WriteStage::Preparing | WriteStage::Asking | WriteStage::Clearing | WriteStage::Cancelled => {
+                progress.stage = WriteStage::Cancelled;
+                CancelEffect::Ended
+            }
+            WriteStage::Stepping => {
+                self.steps_end.send_replace(true);
+                CancelEffect::NoFurtherStep
+            }
+            WriteStage::Committing => CancelEffect::TooLate,
         }
-        free
+    }
+
+    /// Moves from the first step, which is done, to the further ones. What is being signed cannot have been cancelled.
+    fn begin_steps(&self) -> watch::Receiver<bool> {
+        self.progress().stage = WriteStage::Stepping;
+        self.steps_end.subscribe()
     }
 
     fn preparing(&self) -> bool {
@@ -154,7 +184,7 @@ async fn within_budget<T>(
             overrun();
         }
     }
-    if leave.preparing() && leave.cancel() {
+    if leave.preparing() && leave.cancel() == CancelEffect::Ended {
         return BudgetedEnd::TimedOut;
     }
     BudgetedEnd::Joined(handle.await)
@@ -249,7 +279,7 @@ impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if self.over || self.handle.is_finished() {
             self.shared.running().remove(&self.context.call_id());
-        } else if self.leave.cancel() {
+        } else if self.leave.cancel() == CancelEffect::Ended {
             self.shared.running().remove(&self.context.call_id());
             self.handle.abort();
             let error = ToolError::new(ErrorCode::ToolCancelled, "the caller disconnected before anything was signed");
@@ -333,7 +363,8 @@ impl WriteTask {
         let then = acting.paper.now();
         let acting = &acting.as_of(then);
         let mut previewed = self.preview_undisturbed(acting, job, &params).await?;
-        // An action that was previewed and committed by its permit runs unchanged or not at all.
+        // An action that was previewed and committed by its permit runs unchanged or not at all, unless it waits for a
+        // decision, which then shows what it has become.
         let as_it_is = self.hold.is_some();
         if let Some(hold) = self.hold.take() {
             self.leave.advance(WriteStage::Asking)?;
@@ -398,7 +429,8 @@ impl WriteTask {
                 let carried = match committed.state {
                     CommitState::Done => {
                         let CallOptions { approve, phase, asked_by, .. } = self.options.clone();
-                        let steps = StepCaller::new(self.context.executor(), (approve, phase, asked_by));
+                        let ends = self.leave.begin_steps();
+                        let steps = StepCaller::new(self.context.executor(), (approve, phase, asked_by), ends);
                         rest.carry_on(&self.context, &steps, &committed).await
                     }
                     CommitState::Simulated

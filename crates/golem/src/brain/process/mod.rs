@@ -112,6 +112,8 @@ struct Conversation {
     running: ChildProcess,
     limits: ProcessLimits,
     calls_left: u64,
+    /// True once the program has said what it does: its reasons then do not replace its words.
+    says_now: bool,
     /// Running calls. Dropping the set aborts them unless signing has begun.
     calls: JoinSet<Value>,
     /// Running commits, which are awaited at the end.
@@ -153,6 +155,7 @@ impl Conversation {
             running,
             limits,
             calls_left: limits.calls,
+            says_now: false,
             calls: JoinSet::new(),
             commits: JoinSet::new(),
             almanak: None,
@@ -287,6 +290,7 @@ impl Conversation {
             BrainMessage::Think { text, more } => signals.think(&text, more),
             BrainMessage::Now { now, next, step, of } => {
                 let step = step.zip(of).filter(|(step, of)| (1..=*of).contains(step));
+                self.says_now = true;
                 signals.now(&now, &next, step, None);
             }
             BrainMessage::Idle {} => {}
@@ -330,7 +334,8 @@ impl Conversation {
                 if acts { self.commits.spawn(call) } else { self.calls.spawn(call) }
             }
             None => {
-                if let Some(kind) = params.get("kind").and_then(Value::as_str).and_then(ActionKind::named) {
+                let kind = params.get("kind").and_then(Value::as_str).and_then(ActionKind::named);
+                if let Some(kind) = kind.filter(|_| !self.says_now) {
                     let why = params.get("why").and_then(Value::as_str).unwrap_or(kind.name);
                     signals.now(why, "", None, Some(kind));
                 }

@@ -1,0 +1,199 @@
+//! Schedules: amounts by hand arithmetic, times, and what two sessions make of one row.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::engine::MIGRATIONS;
+use bardo_store::StoreConfig;
+
+const START: u64 = 1_700_000_000_000;
+const NETWORK: &str = "ethereum";
+
+fn open(folder: &Path) -> Store {
+    Store::open(StoreConfig::at(folder.join("ledger.db")), &[MIGRATIONS]).unwrap()
+}
+
+fn token(symbol: &str, decimals: u8) -> ScheduledToken {
+    ScheduledToken { name: symbol.to_owned(), symbol: SafeText::clean(symbol, 20), decimals }
+}
+
+fn terms(total: u64, slices: u32) -> ScheduleTerms {
+    ScheduleTerms {
+        chain_id: 1,
+        chain: "ethereum".to_owned(),
+        token_in: token("USDC", 6),
+        token_out: token("WETH", 18),
+        total: U256::from(total),
+        slices,
+        interval: 60_000,
+        slippage_bps: None,
+        least_per_unit: None,
+        created_at: START,
+        ends_at: START + 600_000,
+    }
+}
+
+fn schedule(id: &str, owner: &GolemId) -> Schedule {
+    Schedule {
+        id: id.to_owned(),
+        golem_id: owner.clone(),
+        network: NETWORK.to_owned(),
+        account: Address::repeat_byte(1),
+        state: ScheduleState::Active,
+        next_at: START,
+        terms: terms(1_000, 3),
+        progress: ScheduleProgress::default(),
+    }
+}
+
+fn ada() -> GolemId {
+    "ada".parse().unwrap()
+}
+
+async fn claimed(store: &Store, owners: &[GolemId], now: u64) -> Option<Schedule> {
+    claim(store, NETWORK, Address::repeat_byte(1), owners.to_vec(), now).await.unwrap()
+}
+
+fn attempt(outcome: SliceOutcome) -> SliceAttempt {
+    SliceAttempt::unsigned(1, START, outcome, "as it was")
+}
+
+proptest! {
+    /// The slices pay the total together, and none but the last differs from the others.
+    #[test]
+    fn slices_sum_up_to_the_total(total in 2_u64.., slices in 2_u32..=1_000) {
+        prop_assume!(total >= u64::from(slices));
+        let terms = terms(total, slices);
+        let all: Vec<U256> = (1..=slices).map(|number| terms.slice(number)).collect();
+        prop_assert_eq!(all.iter().copied().fold(U256::ZERO, |sum, one| sum + one), U256::from(total));
+        prop_assert!(all[..all.len() - 1].iter().all(|one| *one == all[0] && !one.is_zero()));
+    }
+}
+
+#[test]
+fn the_bound_of_a_slice_is_rounded_up() {
+    // 0.0003 WETH for one USDC: 333 millionths of a USDC must bring 99.9 billionths of a WETH, and one raw unit 3·10⁸ wei.
+    let bound = ScheduleTerms { least_per_unit: Some(U256::from(300_000_000_000_000_u64)), ..terms(1_000, 3) };
+    assert_eq!(bound.least(U256::from(333)), Some(U256::from(99_900_000_000_u64)));
+    let odd = ScheduleTerms { least_per_unit: Some(U256::from(1)), ..terms(1_000, 3) };
+    assert_eq!(odd.least(U256::from(333)), Some(U256::from(1)), "a part of a unit counts as one");
+    assert_eq!(terms(1_000, 3).least(U256::from(333)), None);
+    let huge = ScheduleTerms { least_per_unit: Some(U256::MAX), ..terms(1_000, 3) };
+    assert_eq!(huge.least(U256::from(2_000_000)), Some(U256::MAX), "out of reach, and not wrapped round to little");
+}
+
+#[test]
+fn times_without_a_session_are_not_made_up_for() {
+    let terms = terms(1_000, 3);
+    for (now, next) in [(START, 60_000), (START + 1, 60_000), (START + 59_999, 60_000), (START + 60_000, 120_000)] {
+        assert_eq!(terms.next_after(START, now), START + next, "{now}");
+    }
+    assert_eq!(terms.next_after(START, START + 3_599_999), START + 3_600_000);
+}
+
+#[tokio::test]
+async fn a_slice_is_taken_by_one_session_and_noted_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, other) = (open(folder.path()), open(folder.path()));
+    let owners = [ada()];
+    assert!(insert(&store, schedule("a", &owners[0])).await.unwrap());
+    assert!(claimed(&store, &owners, START - 1).await.is_none(), "not yet");
+    assert!(claimed(&store, &[GolemId::operator()], START).await.is_none(), "of somebody else");
+    let first = claimed(&store, &owners, START).await.unwrap();
+    assert_eq!((first.key().as_str(), first.next_at), ("schedule:a:1", START + 60_000));
+    assert!(claimed(&other, &owners, START + 3_600_000).await.is_none(), "it runs");
+    let open = interrupted(&other, NETWORK, Address::repeat_byte(1), &owners).unwrap();
+    assert_eq!(open, [first.clone()], "a session that starts now asks the key of this attempt");
+    let paid =
+        SliceAttempt { paid: Some(U256::from(333)), received: Some(U256::from(9)), ..attempt(SliceOutcome::Done) };
+    for _ in 0..2 {
+        finish(&store, &first, paid.clone(), START + 5).await.unwrap();
+    }
+    let (all, unreadable) = list(&store, NETWORK, None).unwrap();
+    assert!(unreadable.is_empty());
+    assert_eq!(
+        (all[0].progress.done, all[0].progress.paid, all[0].progress.received),
+        (1, U256::from(333), U256::from(9))
+    );
+    assert!(claimed(&store, &owners, START + 59_999).await.is_none());
+    assert_eq!(claimed(&store, &owners, START + 60_000).await.unwrap().key(), "schedule:a:2");
+}
+
+#[tokio::test]
+async fn a_schedule_ends_when_it_is_done_rejected_failing_or_late() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let owners = [ada()];
+    for (id, outcomes, state, done) in [
+        ("a", vec![SliceOutcome::Done, SliceOutcome::BelowBound, SliceOutcome::Unclear, SliceOutcome::Done], "done", 3),
+        ("b", vec![SliceOutcome::Rejected], "rejected", 0),
+        ("c", vec![SliceOutcome::Failed; 5], "failed", 0),
+    ] {
+        assert!(insert(&store, schedule(id, &owners[0])).await.unwrap());
+        for (at, outcome) in outcomes.into_iter().enumerate() {
+            let now = START + 60_000 * at as u64;
+            let taken = claimed(&store, &owners, now).await.unwrap_or_else(|| panic!("{id} {at}"));
+            assert_eq!(taken.id, id);
+            finish(&store, &taken, attempt(outcome), now).await.unwrap();
+        }
+        assert!(claimed(&store, &owners, START + 599_000).await.is_none(), "{id}");
+        let (all, _) = list(&store, NETWORK, None).unwrap();
+        let found = all.iter().find(|one| one.id == id).unwrap();
+        assert_eq!((found.state.as_str(), found.progress.done), (state, done), "{id}");
+    }
+    // A failure in between starts the count again, and the end of its time ends it.
+    assert!(insert(&store, schedule("d", &owners[0])).await.unwrap());
+    assert!(claimed(&store, &owners, START + 600_000).await.is_none());
+    let (all, _) = list(&store, NETWORK, Some(&owners[0])).unwrap();
+    assert_eq!(all.iter().find(|one| one.id == "d").unwrap().state, ScheduleState::Expired);
+}
+
+#[tokio::test]
+async fn only_its_owner_and_the_operator_cancel_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let (ada, eve) = (ada(), "eve".parse::<GolemId>().unwrap());
+    for id in ["a", "b"] {
+        assert!(insert(&store, schedule(id, &ada)).await.unwrap());
+    }
+    assert!(cancel(&store, "a", eve).await.unwrap().is_none());
+    let taken = claimed(&store, std::slice::from_ref(&ada), START).await.unwrap();
+    assert_eq!(cancel(&store, "a", ada.clone()).await.unwrap().unwrap().state, ScheduleState::Cancelled);
+    // The slice that was under way counts, and starts nothing again.
+    finish(&store, &taken, attempt(SliceOutcome::Failed), START).await.unwrap();
+    assert_eq!(cancel(&store, "b", GolemId::operator()).await.unwrap().unwrap().state, ScheduleState::Cancelled);
+    assert!(claimed(&store, std::slice::from_ref(&ada), START + 60_000).await.is_none());
+    assert!(cancel(&store, "none", ada).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn there_is_a_most_and_a_row_that_cannot_be_read_does_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let ada = ada();
+    for number in 0..MOST_ACTIVE {
+        assert!(insert(&store, schedule(&format!("{number:02}"), &ada)).await.unwrap());
+    }
+    assert!(!insert(&store, schedule("one more", &ada)).await.unwrap());
+    let forge = |column: &str, text: &str| {
+        let statement = format!("UPDATE engine_schedule SET {column} = ?1 WHERE id = '00'");
+        let text = text.to_owned();
+        store.write(move |transaction| Ok::<_, StoreError>(transaction.execute(&statement, params![text])?))
+    };
+    for (column, wrong) in [("terms", "{}"), ("progress", "[]"), ("state", "activated"), ("golem_id", "")] {
+        let before: String = store
+            .read(|connection| {
+                let select = format!("SELECT {column} FROM engine_schedule WHERE id = '00'");
+                Ok::<_, StoreError>(connection.query_row(&select, [], |row| row.get(0))?)
+            })
+            .unwrap();
+        forge(column, wrong).await.unwrap();
+        let (found, unreadable) = list(&store, NETWORK, None).unwrap();
+        assert_eq!((found.len(), unreadable), (15, vec!["00".to_owned()]), "{column}");
+        forge(column, &before).await.unwrap();
+    }
+    forge("terms", "{}").await.unwrap();
+    assert_eq!(claimed(&store, std::slice::from_ref(&ada), START).await.unwrap().id, "01");
+}
