@@ -92,7 +92,7 @@ impl WriteTool for CancelOrder {
         json!({"order_hash": format!("0x{}", "00".repeat(32))})
     }
 
-    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, String), ToolError> {
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, B256), ToolError> {
         let record = own(context, &params.order_hash, "order_hash").await?;
         if !record.is_live() {
             let what = format_args!("the order has already ended: {}", record.status);

@@ -435,7 +435,8 @@ impl AgentSession {
         params: Map<String, Value>,
         topic: &Topic,
     ) -> Result<TunedParameters, ToolError> {
-        if !self.inner.learning {
+        // What the operator typed is done as it was typed.
+        if !self.inner.learning || self.asker == ToolCaller::Operator {
             return Ok(TunedParameters { params, similar: 0, changes: Vec::new() });
         }
         let Inner { config, .. } = &*self.inner;
