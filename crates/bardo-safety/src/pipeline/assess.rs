@@ -8,6 +8,7 @@ use alloy::primitives::{Address, U256};
 use tracing::{Instrument as _, debug_span};
 
 use super::chain_view::ChainView;
+use super::hook_gate;
 use super::recover::allowed_before;
 use super::{Pipeline, PipelineRefusal};
 use crate::calldata;
@@ -116,10 +117,13 @@ impl Pipeline {
         let limits = self.inner.rules.slippage(phase);
         let proposal = payload.proposal();
         // What is left of a plan after its main transaction only revokes, whatever the pool does then.
+        let mut hook_asks = None;
         if payload.legs().iter().skip(from).any(|leg| leg.purpose == LegPurpose::Main) {
             faults.extend(position_faults(proposal, &view, (around.position_managers, next), &limits));
             let ground = view.vault.as_ref().ok().and_then(Option::as_ref);
             faults.extend(vault_calls::faults(proposal, ground, view.way_back.as_ref(), limits.max_loss));
+            faults.extend(hook_gate::faults(view.hook.as_ref()));
+            hook_asks = hook_gate::asks(view.hook.as_ref());
         }
         let withdraws =
             matches!(proposal.intent, ProposalIntent::Liquidity | ProposalIntent::Lending | ProposalIntent::Vault);
@@ -186,7 +190,9 @@ impl Pipeline {
             let jumped = view.vault.as_ref().is_ok_and(|vault| vault.is_some_and(|ground| ground.jumped));
             let deposits = vault_calls::plan(payload.proposal()).is_some_and(|plan| !plan.is_exit());
             let asks = jumped && deposits && !passed.blocks();
-            verdicts.push(if asks { passed.asking(vault_calls::PRICE_JUMPED) } else { passed });
+            let passed = if asks { passed.asking(vault_calls::PRICE_JUMPED) } else { passed };
+            let hook_asks = hook_asks.filter(|_| !passed.blocks());
+            verdicts.push(hook_asks.into_iter().fold(passed, Verdict::asking));
         }
         Ok(Assessment { inputs, verdicts, faults, view })
     }
