@@ -12,7 +12,7 @@ use bardo::chain::network::{KnownContract, NetworkKind};
 use bardo::chain::sender::SenderRules;
 use bardo::engine::{ApprovalMode, CallStatus, ToolCall, ToolInput, ToolResponse};
 use bardo::sandbox::Sandbox;
-use bardo::uniswap::v3::tick_math::{MIN_SQRT_PRICE, sqrt_price_at_tick};
+use bardo::uniswap::v3::tick_math::sqrt_price_at_tick;
 use serde_json::{Value, json};
 
 use super::liquidity::Fixture;
@@ -148,28 +148,28 @@ async fn a_template_is_deployed_with_approval_and_works() {
     assert_eq!(u16::from_be_bytes([high, low]) & 0x3fff, 0x40);
     let manager = fixture.world.contract(KnownContract::V4PoolManager);
     assert_eq!(fixture.world.ask(hook, Counting::managerCall {}).await, manager);
-    let [currency0, currency1] = fixture.tokens;
-    let key =
-        PoolKey { currency0, currency1, fee: U24::from(100), tickSpacing: I24::try_from(1).unwrap(), hooks: hook };
-    let price: U160 = sqrt_price_at_tick(0).unwrap().to();
-    fixture.world.send(manager, PoolManager::initializeCall { key, sqrtPriceX96: price }).await;
-    let id = keccak256(key.abi_encode());
-    // A pool without liquidity fills nothing, but the swap moves its price and the hook is called.
-    let trader = fixture.resident("poolTrader");
-    fixture.world.send(currency0, Erc20::approveCall { spender: trader, value: U256::MAX }).await;
-    let trade = PoolTrader::Trade {
-        key,
-        zeroForOne: true,
-        amountIn: 1_000_000,
-        sqrtPriceLimitX96: (MIN_SQRT_PRICE + U256::ONE).to(),
-        leastOut: 0,
-    };
-    fixture.world.send(trader, PoolTrader::tradeCall { trades: vec![trade] }).await;
-    assert_eq!(fixture.world.ask(hook, Counting::swapsCall { poolId: id }).await, U256::ONE);
     // The same template again gets the next address.
     let again = fixture.approved("hook_deploy", params).await;
     assert_eq!(again.status, CallStatus::Success, "{again:#?}");
     assert_ne!(again.data.unwrap()["hook"], data["hook"]);
     let refused = fixture.approved("hook_deploy", json!({"template": "mine", "chain": "ethereum"})).await;
     assert_ne!(refused.status, CallStatus::Success);
+    let [currency0, currency1] = fixture.tokens;
+    let key =
+        PoolKey { currency0, currency1, fee: U24::from(100), tickSpacing: I24::try_from(1).unwrap(), hooks: hook };
+    let price: U160 = sqrt_price_at_tick(0).unwrap().to();
+    fixture.world.send(manager, PoolManager::initializeCall { key, sqrtPriceX96: price }).await;
+    let id = keccak256(key.abi_encode());
+    // A pool without liquidity fills nothing, but the swap moves its price to the limit and the hook is called.
+    let trader = fixture.resident("poolTrader");
+    fixture.world.send(currency0, Erc20::approveCall { spender: trader, value: U256::MAX }).await;
+    let trade = PoolTrader::Trade {
+        key,
+        zeroForOne: true,
+        amountIn: 1_000_000,
+        sqrtPriceLimitX96: sqrt_price_at_tick(-10).unwrap().to(),
+        leastOut: 0,
+    };
+    fixture.world.send(trader, PoolTrader::tradeCall { trades: vec![trade] }).await;
+    assert_eq!(fixture.world.ask(hook, Counting::swapsCall { poolId: id }).await, U256::ONE);
 }

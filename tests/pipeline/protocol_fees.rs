@@ -100,6 +100,9 @@ async fn fees_are_collected_into_the_jar_and_released_for_burnt_uni() {
     let threshold = fixture.world.ask(releaser, Published::thresholdCall {}).await;
     assert_eq!((raw(&shown["threshold"]), &shown["threshold_token"]), (threshold, &json!("UNI")));
 
+    // More than the release costs, so that it pays.
+    fixture.mint(token, jar, dai(200)).await;
+    fixture.mint(uni, me, threshold).await;
     let (held, left) = (fixture.of(token, jar).await, owed().await);
     let claimed = fixture.data("claim_fees", json!({"pools": [pool], "chain": "ethereum"})).await;
     assert_eq!((owed().await, fixture.of(token, jar).await), (U256::ONE, held + left - U256::ONE));
@@ -107,9 +110,6 @@ async fn fees_are_collected_into_the_jar_and_released_for_burnt_uni() {
     let at = row["tokens"].as_array().unwrap().iter().position(|symbol| symbol == "DAI").unwrap();
     assert_eq!(raw(&row["amounts"][at]), left - U256::ONE);
 
-    // More than the release costs, so that it pays.
-    fixture.mint(token, jar, dai(200)).await;
-    fixture.mint(uni, me, threshold).await;
     let (in_jar, mine, burnt) =
         (fixture.of(token, jar).await, fixture.of(token, me).await, fixture.of(uni, DEAD).await);
     let nonce = fixture.world.ask(releaser, Published::nonceCall {}).await;

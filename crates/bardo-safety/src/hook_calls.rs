@@ -2,11 +2,20 @@
 //! that states exactly the template's permissions. Nothing else is ever deployed.
 
 use crate::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
-use alloy::primitives::Address;
+use alloy::primitives::{Address, U256};
 use bardo_base::model::CapabilityTier;
 use golem_chain::network::{AddressBook, KnownContract};
 pub use golem_protocols::uniswap::hook::template::DEPLOYMENT_PROXY;
 use golem_protocols::uniswap::hook::template::HookDeployment;
+
+/// First bytes of every salt. Lists of contracts and PolicyCage name functions by the first bytes of calldata, and that of the
+/// proxy begins with the salt.
+pub const SALT_TAG: [u8; 4] = *b"Bard";
+
+/// First number from which salts with [`SALT_TAG`] are tried.
+pub fn first_salt() -> U256 {
+    U256::from(u32::from_be_bytes(SALT_TAG)) << 224
+}
 
 /// Reason why a deployment is not allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -59,8 +68,7 @@ pub fn decode(
         return Err(HookRuleError::DoesMore);
     }
     let (deployment, salt, address) = HookDeployment::of_calldata(&leg.data, manager).ok_or(HookRuleError::Code)?;
-    // Lists of contracts name functions by the first bytes of calldata, here those of the salt.
-    if salt.starts_with(&[0; 4]) { Ok((deployment, address)) } else { Err(HookRuleError::Code) }
+    if salt.starts_with(&SALT_TAG) { Ok((deployment, address)) } else { Err(HookRuleError::Code) }
 }
 
 /// Returns the deployment that a proposal consists of; `None` for any other action, and for one that must not be signed.
@@ -73,7 +81,7 @@ mod tests {
     use super::*;
     use crate::proposal::Outflow;
     use crate::sample;
-    use alloy::primitives::{Bytes, U256};
+    use alloy::primitives::Bytes;
     use bardo_base::model::ToolMeta;
 
     const ACCOUNT: Address = Address::repeat_byte(0x11);
@@ -86,7 +94,7 @@ mod tests {
     }
 
     fn data() -> Bytes {
-        let (salt, _) = HookDeployment::Counting.mine(MANAGER, U256::ZERO).unwrap();
+        let (salt, _) = HookDeployment::Counting.mine(MANAGER, first_salt()).unwrap();
         HookDeployment::Counting.calldata(MANAGER, salt)
     }
 
@@ -110,6 +118,9 @@ mod tests {
             assert_eq!(judged(&proposal(DEPLOYMENT_PROXY, bytes)), Err(HookRuleError::Code), "byte {at}");
         }
         assert_eq!(judged(&proposal(DEPLOYMENT_PROXY, Bytes::new())), Err(HookRuleError::Code));
+        let (salt, _) = HookDeployment::Counting.mine(MANAGER, U256::ZERO).unwrap();
+        let untagged = HookDeployment::Counting.calldata(MANAGER, salt);
+        assert_eq!(judged(&proposal(DEPLOYMENT_PROXY, untagged)), Err(HookRuleError::Code), "a salt without the tag");
         assert_eq!(judged(&proposal(MANAGER, data())), Err(HookRuleError::Elsewhere));
         let plain = sample::proposal(ACCOUNT, ProposalIntent::Hook, sample::leg(DEPLOYMENT_PROXY, data()));
         assert_eq!(judged(&plain), Err(HookRuleError::Beside), "a tool without the privilege");

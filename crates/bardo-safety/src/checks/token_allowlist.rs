@@ -15,7 +15,7 @@ use crate::account::AccountKind;
 use crate::calldata;
 use crate::check_inputs::CheckInputs;
 use crate::grants;
-use crate::hook_calls::{self, DEPLOYMENT_PROXY};
+use crate::hook_calls::{self, DEPLOYMENT_PROXY, SALT_TAG};
 use crate::policy::{AllowedItems, ChainId, ContractRef, ItemName, Recipient, Rules, Spender, TokenRef, Wallet};
 use crate::proposal::{LegPurpose, ProposalIntent};
 use crate::signing_payload::SigningPayload;
@@ -119,8 +119,8 @@ static TOKEN_SELECTORS: LazyLock<Vec<FixedBytes<4>>> = LazyLock::new(|| selector
 pub(crate) fn book_functions(book: &AddressBook) -> impl Iterator<Item = (Address, FixedBytes<4>)> + '_ {
     let known = book.contracts().filter_map(|(contract, address)| Some((address, SELECTORS.get(&contract)?)));
     let known = known.flat_map(|(address, selectors)| selectors.iter().map(move |selector| (address, *selector)));
-    // The calldata of a deployment begins with its salt, whose first bytes are zero: `hook_calls` takes no other.
-    let deploys = book.contract(KnownContract::V4PoolManager).map(|_| (DEPLOYMENT_PROXY, FixedBytes::ZERO));
+    // The calldata of a deployment begins with its salt, and that with a tag: `hook_calls` takes no other.
+    let deploys = book.contract(KnownContract::V4PoolManager).map(|_| (DEPLOYMENT_PROXY, SALT_TAG.into()));
     known.chain(deploys)
 }
 

@@ -16,6 +16,7 @@ use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::text::SafeText;
+use bardo_safety::hook_calls::first_salt;
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
 use golem_chain::fork::ForkCall;
@@ -154,7 +155,7 @@ impl WriteTool for HookDeploy {
             let what = format_args!("{} has no deterministic deployment proxy", chain.network());
             return Err(ToolError::new(ErrorCode::ChainUnsupported, what));
         }
-        let mut from = U256::ZERO;
+        let mut from = first_salt();
         let mut found = None;
         for _ in 0..MOST_ADDRESSES {
             let mined = tokio::task::spawn_blocking(move || deployment.mine(manager, from)).await;

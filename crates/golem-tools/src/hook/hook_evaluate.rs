@@ -260,7 +260,7 @@ impl ReadTool for HookEvaluate {
         let rows = report.swaps.iter().map(|trial| swap_row(trial, &tokens, &currencies));
         let swaps = rows.collect::<Result<_, _>>()?;
         let liquidity = report.liquidity.as_ref().map(|trial| liquidity_row(trial, &tokens)).transpose()?;
-        let explanation = format!("The hook {} is {}: {}.", key.hooks, spoken(report.verdict), reasons.join("; "));
+        let explanation = format!("The hook {} is {}: {}.", key.hooks, spoken(judged(&report)), reasons.join("; "));
         let [currency0, currency1] = currencies;
         let output = Output {
             pool_id: key_hash(&key).to_string(),
@@ -269,7 +269,7 @@ impl ReadTool for HookEvaluate {
             currency1,
             fee: fee_text(&key),
             hook: key.hooks.to_string(),
-            verdict: report.verdict.into(),
+            verdict: judged(&report).into(),
             reasons,
             findings: report.findings.iter().map(Finding::from).collect(),
             permissions: report.permissions.iter().map(|one| one.name()).collect(),
@@ -295,11 +295,22 @@ const fn spoken(verdict: HookVerdict) -> &'static str {
     }
 }
 
+/// Verdict of a report. Without a simulated swap, as in a pool without liquidity, nothing is known of swaps.
+fn judged(report: &HookReport) -> HookVerdict {
+    match report.verdict {
+        HookVerdict::NoHarmFound if report.swaps.is_empty() => HookVerdict::Unknown,
+        verdict => verdict,
+    }
+}
+
 /// Reasons for a verdict.
 fn reasons(report: &HookReport) -> Vec<String> {
     let found = report.findings.iter().map(ToString::to_string);
     let mut reasons: Vec<String> = found.collect();
-    match report.verdict {
+    if report.swaps.is_empty() {
+        reasons.push("no swap could be simulated".to_owned());
+    }
+    match judged(report) {
         HookVerdict::Inert => {
             reasons.push("its address permits it neither swaps nor changes of liquidity".to_owned());
         }
