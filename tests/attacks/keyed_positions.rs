@@ -305,19 +305,19 @@ async fn a_v4_deposit_is_bounded_and_for_the_account() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_deposited_where_a_hook_takes_part() {
+async fn nothing_is_deposited_where_a_hook_lets_nothing_in_or_out() {
     let holder = Holder::new(7).await;
     let (me, (_, most)) = (holder.world.account(), holder.bounds().await);
     let price = holder.price().await.to();
     let pools = holder.world.contract(KnownContract::V4PoolManager);
     for hooks in [ADDING_HOOK, REMOVING_HOOK] {
         holder.world.send(pools, PoolManager::initializeCall { key: holder.key(hooks), sqrtPriceX96: price }).await;
-        let data = holder.mint(hooks, most).calldata(me);
-        holder.assert_breaks(holder.deposit(data, most), "calldata", "a hook").await;
     }
-    // Without any code the second one lets the deposit in: nothing but its address forbids it.
+    let data = holder.mint(ADDING_HOOK, most).calldata(me);
+    holder.assert_breaks(holder.deposit(data, most), "simulation", "a hook that lets nothing in").await;
+    // Without any code the second one lets the deposit in: nothing but the simulated withdrawal forbids it.
     let data = holder.mint(REMOVING_HOOK, most).calldata(me);
-    assert_eq!(holder.broken(holder.deposit(data, most)).await, ["calldata"]);
+    assert_eq!(holder.broken(holder.deposit(data, most)).await, ["pool_hook"]);
 }
 
 /// Allowances beside a deposit: each exact, through Permit2, until the deadline, and revoked.

@@ -21,6 +21,7 @@ mod operator;
 mod oracle;
 mod positions;
 mod prices;
+mod protocol_fees;
 mod questions;
 mod real_network;
 mod replacements;

@@ -115,11 +115,14 @@ fn every_read_answers_what_its_schema_says() {
     let (deposited, code) =
         fixture.call("vault_deposit", &json!({"amount": "100", "chain": "ethereum"}), &["--approve", "always"]);
     assert_eq!((&deposited["status"], code), (&json!("success"), 0), "{deposited:#}");
+    let (found, _) = fixture.call("hook_discover", &json!({"chain": "ethereum"}), &[]);
+    let hooked = found["data"]["pools"][0]["pool_id"].clone();
     let mut asked = BTreeSet::new();
     for tool in tools.iter().filter(|tool| tool["capability"] == "Read") {
         let name = tool["name"].as_str().unwrap();
         let params = match name {
             "uniswap_get_uniswapx_order_status" => json!({"order_hash": hash}),
+            "hook_evaluate" => json!({"pool_id": hooked, "chain": "ethereum"}),
             "get_transaction" => json!({"tx_hash": newest_transaction(&fixture), "chain": "ethereum"}),
             _ => tool["example"].clone(),
         };
@@ -129,7 +132,7 @@ fn every_read_answers_what_its_schema_says() {
         named(&envelope["data"], &tool["output_schema"], name);
         asked.insert(name);
     }
-    assert_eq!(asked.len(), 41, "{asked:?}");
+    assert_eq!(asked.len(), 45, "{asked:?}");
     for name in ["check_safety_status", "uniswap_get_quote", "simulate_transaction"] {
         assert!(asked.contains(name), "{name}");
     }

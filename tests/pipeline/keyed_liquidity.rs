@@ -319,14 +319,18 @@ async fn what_a_hook_locks_counts_as_nothing() {
     assert_eq!(fixture.standing().await, [U256::ZERO; 4]);
     let mut more = at(locked);
     more["amount0"] = json!("10");
-    assert_eq!(code(&fixture.call("increase_liquidity", more).await), Some(ErrorCode::ValidationFailed));
+    let refused = fixture.call("increase_liquidity", more).await;
+    assert_eq!(refused.status, CallStatus::Blocked, "{refused:#?}");
+    assert!(format!("{refused:?}").contains("liquidity that was added does not come out"), "{refused:#?}");
     let [first, second] = fixture.tokens.map(|token| token.to_string());
     let id: B256 = keccak256(key.abi_encode());
     let mut open_more = json!({
         "token_a": first, "token_b": second, "amount_a": "10", "pool_id": id.to_string(), "width_pct": "2",
         "chain": "ethereum",
     });
-    assert_eq!(code(&fixture.call("add_liquidity", open_more.clone()).await), Some(ErrorCode::ValidationFailed));
+    let refused = fixture.call("add_liquidity", open_more.clone()).await;
+    assert_eq!(refused.status, CallStatus::Blocked, "{refused:#?}");
+    assert!(format!("{refused:?}").contains("liquidity that was added does not come out"), "{refused:#?}");
     // The pool without a hook is found by its id as well.
     open_more["pool_id"] = json!(keccak256(fixture.key(Address::ZERO).abi_encode()).to_string());
     assert_eq!(fixture.call("add_liquidity", open_more).await.status, CallStatus::Success);

@@ -152,6 +152,10 @@ impl Fixture {
         self.executor.call(ToolCall::new(tool, ToolInput::Json(params))).await
     }
 
+    pub(super) async fn call_of(&self, call: ToolCall) -> ToolResponse {
+        self.executor.call(call).await
+    }
+
     pub(super) async fn data(&self, tool: &str, params: Value) -> Value {
         let response = self.call(tool, params).await;
         assert_eq!(response.status, CallStatus::Success, "{response:#?}");

@@ -28,6 +28,7 @@ pub mod multicall3;
 pub mod nft;
 pub mod permit2;
 pub mod policy_cage;
+pub mod protocol_fees;
 pub mod second_approval;
 pub mod smart_account;
 pub mod uniswap_v2;

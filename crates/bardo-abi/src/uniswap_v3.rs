@@ -13,6 +13,7 @@ alloy::sol! {
         function feeAmountTickSpacing(uint24 fee) external view returns (int24);
         function createPool(address tokenA, address tokenB, uint24 fee) external returns (address pool);
         function enableFeeAmount(uint24 fee, int24 tickSpacing) external;
+        function setOwner(address owner) external;
     }
 
     /// Pool with concentrated liquidity.

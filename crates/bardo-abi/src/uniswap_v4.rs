@@ -146,6 +146,35 @@ alloy::sol! {
         );
     }
 
+    /// Parameters of a change of liquidity; a negative delta removes.
+    #[derive(Debug, Copy, PartialEq, Eq)]
+    struct ModifyLiquidityParams {
+        int24 tickLower;
+        int24 tickUpper;
+        int256 liquidityDelta;
+        bytes32 salt;
+    }
+
+    /// Parameters of a swap; a negative amount is an exact input.
+    #[derive(Debug, Copy, PartialEq, Eq)]
+    struct SwapParams {
+        bool zeroForOne;
+        int256 amountSpecified;
+        uint160 sqrtPriceLimitX96;
+    }
+
+    /// Bardo's trial of a pool with its hook, for simulations. Deltas are the caller's: the amount of currency 0 in the upper
+    /// 128 bits, and that of currency 1 in the lower ones, negative for what the caller pays.
+    #[derive(Debug, PartialEq, Eq)]
+    interface HookProbe {
+        function trySwap(address manager, PoolKey key, SwapParams params) external returns (
+            bool done, int256 delta, bytes reason
+        );
+        function tryLiquidity(address manager, PoolKey key, ModifyLiquidityParams params, bool exit) external returns (
+            bool done, int256 added, int256 removed, bytes reason
+        );
+    }
+
     /// Bardo's contract for swaps up to a price, with which the devnet's market trades in V4 pools.
     #[derive(Debug, PartialEq, Eq)]
     interface PoolTrader {

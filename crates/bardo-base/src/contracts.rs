@@ -56,6 +56,12 @@ pub enum KnownContract {
     AaveAddressesProvider,
     /// Vault of the ERC-4626 standard; its shares are a token of the same address.
     Vault,
+    /// Uniswap's `TokenJar`, which holds collected protocol fees.
+    TokenJar,
+    /// Contract that releases assets of the jar for a threshold of UNI: `Firepit` on Ethereum.
+    FeeReleaser,
+    /// Uniswap's `V3FeeAdapter`, which collects the protocol fees of V3 pools into the jar.
+    V3FeeAdapter,
     /// Uniswap's own batch reader, with a gas limit per call.
     UniswapMulticall,
     /// UniswapX reactor of the first Dutch orders.
@@ -126,6 +132,9 @@ impl KnownContract {
             Self::AavePool => "Aave pool",
             Self::AaveAddressesProvider => "Aave addresses provider",
             Self::Vault => "ERC-4626 vault",
+            Self::TokenJar => "token jar",
+            Self::FeeReleaser => "fee releaser",
+            Self::V3FeeAdapter => "V3 fee adapter",
             Self::UniswapMulticall => "Uniswap multicall",
             Self::DutchReactor => "UniswapX Dutch reactor",
             Self::V2DutchReactor => "UniswapX Dutch V2 reactor",
@@ -162,6 +171,7 @@ impl KnownContract {
             Self::V3PositionManager | Self::V4PositionManager => Ok(SpenderRole::PositionManager),
             Self::AavePool => Ok(SpenderRole::LendingPool),
             Self::Vault => Ok(SpenderRole::Vault),
+            Self::FeeReleaser => Ok(SpenderRole::FeeReleaser),
             Self::DutchReactor | Self::V2DutchReactor | Self::V3DutchReactor | Self::PriorityReactor => {
                 Ok(SpenderRole::OrderReactor)
             }
@@ -181,6 +191,8 @@ impl KnownContract {
             | Self::V4StateView
             | Self::V4Quoter
             | Self::AaveAddressesProvider
+            | Self::TokenJar
+            | Self::V3FeeAdapter
             | Self::OrderQuoter
             | Self::IdentityRegistry
             | Self::ReputationRegistry

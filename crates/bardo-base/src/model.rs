@@ -460,6 +460,8 @@ pub enum SpenderRole {
     LendingPool,
     /// Vault: takes tokens only from its caller, for that caller's shares.
     Vault,
+    /// Releaser of protocol fees: takes the threshold of UNI from its caller.
+    FeeReleaser,
     /// Reactor that settles orders signed for it.
     OrderReactor,
     /// Settler that locks the input of a signed cross-chain intent.
@@ -470,7 +472,12 @@ impl SpenderRole {
     /// True if every tool may grant this role an allowance. A tool that needs another role declares it.
     pub const fn for_every_tool(self) -> bool {
         match self {
-            Self::Permit2 | Self::Router | Self::PositionManager | Self::LendingPool | Self::Vault => true,
+            Self::Permit2
+            | Self::Router
+            | Self::PositionManager
+            | Self::LendingPool
+            | Self::Vault
+            | Self::FeeReleaser => true,
             Self::OrderReactor | Self::IntentSettler => false,
         }
     }
@@ -479,7 +486,12 @@ impl SpenderRole {
     pub const fn by_signature_only(self) -> bool {
         match self {
             Self::OrderReactor | Self::IntentSettler => true,
-            Self::Permit2 | Self::Router | Self::PositionManager | Self::LendingPool | Self::Vault => false,
+            Self::Permit2
+            | Self::Router
+            | Self::PositionManager
+            | Self::LendingPool
+            | Self::Vault
+            | Self::FeeReleaser => false,
         }
     }
 }

@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;
 
+use super::fee_calls::{self, FeeRuleError};
+use super::hook_calls::{self, HookRuleError};
 use super::lending_calls::{self, LendingRuleError};
 use super::position_calls::{self, PositionManagers, PositionRuleError};
 use super::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
@@ -39,9 +41,9 @@ struct GuaranteedFlows {
     into: BTreeMap<TokenId, U256>,
     /// Deadline of the call, in seconds since the Unix epoch; `None` without one.
     until: Option<U256>,
-    /// Token of which the called contract decides how much comes in: shares of a deposit, or what shares pay out. The
-    /// simulation before each signature bounds it, see `vault_calls`.
-    decided: Option<TokenId>,
+    /// Tokens of which the called contract decides how much comes in: shares of a deposit, what shares pay out, or released fees.
+    /// The simulation before each signature bounds it, see `vault_calls` and `fee_calls`.
+    decided: BTreeSet<TokenId>,
     /// True for a collection of what the account is owed: the contract knows the amount, and takes nothing.
     is_owed: bool,
 }
@@ -73,6 +75,10 @@ enum CallError {
     Position(#[from] PositionRuleError),
     #[error(transparent)]
     Vault(#[from] VaultRuleError),
+    #[error(transparent)]
+    Fees(#[from] FeeRuleError),
+    #[error(transparent)]
+    Hook(#[from] HookRuleError),
     #[error(transparent)]
     Registry(#[from] RegistryCallError),
     #[error("a swap without a path")]
@@ -121,6 +127,17 @@ fn bound_by(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> Result<Gu
     }
     if vault_calls::concerns(leg, proposal, book) {
         return vault(leg, proposal);
+    }
+    if fee_calls::concerns(leg, proposal, book) {
+        fee_calls::decode(leg, proposal, book)?;
+        // A release takes no more than its allowance, which is exactly the one declared payment, and brings what the jar holds.
+        let out = proposal.outflows.iter().map(|payment| (payment.token.id, payment.amount)).collect();
+        let decided = proposal.inflows.iter().map(|inflow| inflow.token.id).collect();
+        return Ok(GuaranteedFlows { out, decided, ..GuaranteedFlows::default() });
+    }
+    if hook_calls::concerns(leg, proposal) {
+        hook_calls::decode(leg, proposal, book)?;
+        return Ok(GuaranteedFlows::default());
     }
     let registries = registry_calls::registries(book);
     if registries.contains_key(&leg.to) || proposal.intent == ProposalIntent::Identity {
@@ -231,7 +248,7 @@ fn vault(leg: &PlanLeg, proposal: &Proposal) -> Result<GuaranteedFlows, CallErro
         false => (TokenId::Erc20(plan.asset), plan.share()),
     };
     let out = BTreeMap::from([(gives, plan.call.amount())]);
-    Ok(GuaranteedFlows { out, decided: Some(receives), ..GuaranteedFlows::default() })
+    Ok(GuaranteedFlows { out, decided: BTreeSet::from([receives]), ..GuaranteedFlows::default() })
 }
 
 /// Checks that a call only changes the account's rules in PolicyCage, and that the operator proposed it.
@@ -397,7 +414,7 @@ fn check_declared(proposal: &Proposal, binding: &GuaranteedFlows, faults: &mut V
         let sum = least.entry(inflow.token.id).or_default();
         *sum = sum.saturating_add(inflow.at_least);
     }
-    for (token, at_least) in least.into_iter().filter(|(token, _)| binding.decided != Some(*token)) {
+    for (token, at_least) in least.into_iter().filter(|(token, _)| !binding.decided.contains(token)) {
         let certain = binding.into.get(&token).copied().unwrap_or_default();
         if certain < at_least {
             let declared = format!("at least {} in, guaranteed", figure(proposal, token, at_least));

@@ -15,6 +15,7 @@
 //! | `chain_snapshot` | chain state read before a decision |
 //! | `checks` | the checks, one file each |
 //! | `lending_calls`, `position_calls`, `registry_calls`, `vault_calls` | calls of the lending pool, the position manager, the registries of agents and vaults, in closed forms |
+//! | `fee_calls`, `hook_calls` | calls about protocol fees, and deployments of hooks, in closed forms |
 //! | `lending_equity`, `vault_equity` | supplies and debts, and shares of vaults, as a part of the equity |
 //! | `revocation` | actions that only revoke, cancel or refund, by intent and calldata |
 //! | `policy_engine`, `operator_policy` | interface of policy, stop file and ledger, and its implementation |
@@ -59,8 +60,10 @@ pub mod check_inputs;
 pub mod checks;
 pub mod content;
 pub mod custody;
+pub mod fee_calls;
 pub mod grants;
 pub mod guardian;
+pub mod hook_calls;
 pub mod ledger;
 pub mod lending_calls;
 mod lending_equity;

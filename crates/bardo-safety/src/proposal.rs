@@ -85,7 +85,8 @@ impl Proposal {
                 | ProposalIntent::Bridge
                 | ProposalIntent::Wrap
                 | ProposalIntent::Lending
-                | ProposalIntent::Vault,
+                | ProposalIntent::Vault
+                | ProposalIntent::ProtocolFees,
                 [sent],
             ) => Some((&sent.token, sent.amount)),
             _ => None,
@@ -153,6 +154,10 @@ pub enum ProposalIntent {
     Lending,
     /// Deposit to a vault, or withdrawal from one.
     Vault,
+    /// Collection or release of Uniswap's protocol fees.
+    ProtocolFees,
+    /// Deployment of a hook.
+    Hook,
 }
 
 impl ProposalIntent {
@@ -175,6 +180,8 @@ impl ProposalIntent {
             Self::Liquidity => "liquidity",
             Self::Lending => "lending",
             Self::Vault => "vault",
+            Self::ProtocolFees => "protocol_fees",
+            Self::Hook => "hook",
         }
     }
 }

@@ -67,6 +67,8 @@ pub fn only_revokes(proposal: &Proposal, from: usize, around: &JudgeContext) -> 
         | ProposalIntent::Liquidity
         | ProposalIntent::Lending
         | ProposalIntent::Vault
+        | ProposalIntent::ProtocolFees
+        | ProposalIntent::Hook
         | ProposalIntent::Wrap => from > 0 && legs.iter().all(|leg| leg.purpose == LegPurpose::CleanUp),
     };
     // A repetition of signed bytes is whatever they are; any other action is what its intent says.

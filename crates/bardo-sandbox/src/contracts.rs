@@ -228,6 +228,16 @@ bundle! {
     NoReturnToken = "NoReturnToken",
     /// Bardo's test token whose transfers always fail.
     RevertingToken = "RevertingToken",
+    /// Bardo's template of a V4 hook that counts swaps.
+    CountingHook = "CountingHook",
+    /// Bardo's trial of a V4 pool with its hook, for simulations.
+    HookProbe = "HookProbe",
+    /// Bardo's hostile V4 hook that keeps a part of every deposit of liquidity.
+    DepositTaxHook = "DepositTaxHook",
+    /// Bardo's hostile V4 hook that lets no liquidity out.
+    ExitLockHook = "ExitLockHook",
+    /// Bardo's hostile V4 hook that takes another fee than it shows.
+    FeeJumpHook = "FeeJumpHook",
     /// Bardo's implementation of the ERC-8004 identity registry.
     IdentityRegistry = "IdentityRegistry",
     /// Bardo's stand-in for the registry of the Ethereum Name Service.
@@ -236,6 +246,8 @@ bundle! {
     EnsResolver = "EnsResolver",
     /// Bardo's stand-in for the reverse registrar of the Ethereum Name Service.
     EnsReverseRegistrar = "EnsReverseRegistrar",
+    /// Bardo's template of a V4 hook that lets nobody swap before a time.
+    OpeningHook = "OpeningHook",
     /// Bardo's policy contract: a caveat enforcer with the rules of an owner for a delegate.
     PolicyCage = "PolicyCage",
     /// Bardo's contract for swaps in V4 pools up to a price.
@@ -248,6 +260,12 @@ bundle! {
     FeedKeeper = "FeedKeeper",
     /// Bardo's AggregatorV3 price feed with fault switches.
     PriceFeed = "PriceFeed",
+    /// Bardo's stand-in for the contract that releases Uniswap's protocol fees for burnt UNI.
+    Firepit = "Firepit",
+    /// Bardo's stand-in for the contract that holds Uniswap's protocol fees.
+    TokenJar = "TokenJar",
+    /// Bardo's stand-in for the contract that collects the protocol fees of V3 pools.
+    V3FeeAdapter = "V3FeeAdapter",
     /// Bardo's implementation of the ERC-8004 reputation registry.
     ReputationRegistry = "ReputationRegistry",
     /// Bardo's contract that fills cross-chain intents on their destination chain.

@@ -236,22 +236,22 @@ fn uniswap_v4(builder: &mut BlockBuilder<'_>, weth: Address) -> Result<BTreeMap<
         made.insert(key, builder.create2(contract, &of_manager, B256::ZERO)?);
     }
     for hook in PoolHook::ALL {
-        let salt = hook_salt(hook, &of_manager)?;
+        let salt = hook_salt(hook.contract(), hook.flags(), &of_manager)?;
         made.insert(hook.key(), builder.create2(hook.contract(), &of_manager, salt)?);
     }
     Ok(made)
 }
 
 /// Lowest salt that gives a hook an address with exactly its flags in the lowest 14 bits.
-fn hook_salt(hook: PoolHook, arguments: &[u8]) -> Result<B256, SandboxError> {
-    let code = keccak256(hook.contract().creation(arguments)?);
+pub(super) fn hook_salt(hook: BundledContract, flags: u16, arguments: &[u8]) -> Result<B256, SandboxError> {
+    let code = keccak256(hook.creation(arguments)?);
     let fits = |salt: &B256| {
         let [.., high, low] = contracts::DEPLOYMENT_PROXY.create2(salt, code).into_array();
-        u16::from_be_bytes([high, low]) & 0x3fff == hook.flags()
+        u16::from_be_bytes([high, low]) & 0x3fff == flags
     };
     // One in 16,384 addresses fits.
     let salt = (0..4_000_000_u64).map(|number| B256::from(U256::from(number))).find(fits);
-    salt.ok_or(SandboxError::NoHookAddress { hook: hook.key() })
+    salt.ok_or(SandboxError::NoHookAddress { hook: hook.name() })
 }
 
 /// Deploys the contracts of delegated accounts: the delegation manager, the account's code, and the caveat enforcers

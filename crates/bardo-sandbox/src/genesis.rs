@@ -15,11 +15,13 @@ use super::block_builder::BlockBuilder;
 use super::contracts::{self, BundledContract};
 use super::deploy::deploy;
 use super::error::SandboxError;
+use super::hostile_hooks::settle_hostile_hooks;
 use super::keys::DevnetAccount;
 use super::lending::open_market;
 use super::liquidity::{fill_pools, fund, make_pools};
 use super::math::PricedToken;
 use super::plan::{ChainSetup, PoolCurrency, SandboxToken, V4PoolSetup, Venue, tick_spacing};
+use super::protocol_fees::open_fee_jar;
 use super::target::{AssetPrices, PricedAsset};
 use super::v4_pools::{fill_v4_pools, fund_v4, make_v4_pools};
 use super::vaults::open_vault;
@@ -253,6 +255,10 @@ pub fn furnish(
     deployment.contracts.extend(market);
     let vault = open_vault(&mut builder, &deployment)?;
     deployment.contracts.insert("vault", vault);
+    let hooks = settle_hostile_hooks(&mut builder, &deployment, &quoted)?;
+    deployment.contracts.extend(hooks);
+    let fees = open_fee_jar(&mut builder, &deployment)?;
+    deployment.contracts.extend(fees);
 
     let everything = deployment.contracts.iter().chain(&deployment.enforcers).map(|(name, at)| (*name, *at));
     let pools = deployment.pools.iter().map(|pool| ("a pool", pool.address));

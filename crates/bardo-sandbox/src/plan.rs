@@ -194,6 +194,72 @@ impl PoolHook {
     }
 }
 
+/// A hook that harms those who trade in its pool or give it liquidity. Each has one pool of USDC and USDT, in which nobody else
+/// trades.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HostileHook {
+    /// Lets no liquidity out.
+    ExitLock,
+    /// Keeps five percent of every deposit of liquidity.
+    DepositTax,
+    /// Shows a fee of 0.05 %, and takes 20 % in transactions that pay for their gas.
+    FeeJump,
+}
+
+impl HostileHook {
+    /// The hostile hooks of the devnet, each deployed on both chains.
+    pub const ALL: [Self; 3] = [Self::ExitLock, Self::DepositTax, Self::FeeJump];
+
+    /// Contract of the bundle that implements the hook.
+    pub const fn contract(self) -> BundledContract {
+        match self {
+            Self::ExitLock => BundledContract::ExitLockHook,
+            Self::DepositTax => BundledContract::DepositTaxHook,
+            Self::FeeJump => BundledContract::FeeJumpHook,
+        }
+    }
+
+    /// Key in the devnet's description.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::ExitLock => "exitLockHook",
+            Self::DepositTax => "depositTaxHook",
+            Self::FeeJump => "feeJumpHook",
+        }
+    }
+
+    /// Permissions that the lowest 14 bits of the hook's address must state (`Hooks` of v4-core).
+    pub const fn flags(self) -> u16 {
+        const AFTER_ADD_LIQUIDITY: u16 = 1 << 10;
+        const BEFORE_REMOVE_LIQUIDITY: u16 = 1 << 9;
+        const BEFORE_SWAP: u16 = 1 << 7;
+        const AFTER_ADD_LIQUIDITY_RETURNS_DELTA: u16 = 1 << 1;
+        match self {
+            Self::ExitLock => BEFORE_REMOVE_LIQUIDITY,
+            Self::DepositTax => AFTER_ADD_LIQUIDITY | AFTER_ADD_LIQUIDITY_RETURNS_DELTA,
+            Self::FeeJump => BEFORE_SWAP,
+        }
+    }
+
+    /// Fee of the hook's pool in parts per million; 0x800000 stands for a fee that the hook sets.
+    pub const fn pool_fee(self) -> u32 {
+        match self {
+            Self::ExitLock | Self::DepositTax => 500,
+            Self::FeeJump => 0x80_0000,
+        }
+    }
+}
+
+/// Initial liquidity of each hostile hook's pool, in dollars.
+pub const HOSTILE_POOL_DOLLARS: u64 = 100_000;
+
+/// Price of a release of the protocol's fees, in whole UNI.
+pub const BURN_THRESHOLD: u64 = 2;
+
+/// V3 pools of which the protocol takes a fourth of the fees.
+pub const PROTOCOL_FEE_POOLS: [(SandboxToken, SandboxToken, Venue); 3] =
+    [(Weth, Dai, V3(3_000)), (Uni, Weth, V3(3_000)), (Link, Weth, V3(3_000))];
+
 /// A planned V4 pool with its liquidity.
 #[derive(Debug, Clone, Copy)]
 pub struct V4PoolSetup {

@@ -30,8 +30,9 @@ use super::error::SandboxError;
 use super::genesis::{DeployedToken, Deployment, GenesisPool, StartStage, V4GenesisPool, empty_chain, furnish};
 use super::keys::DevnetAccount;
 use super::plan::{
-    CHAINS, ChainSetup, LENDING, OBSERVATIONS, PoolCurrency, PoolHook, PoolSetup, ReserveSetup, STAIRS, SandboxToken,
-    TokenSetup, V4PoolSetup, VAULT, VaultSetup, Venue, ranges_of,
+    BURN_THRESHOLD, CHAINS, ChainSetup, HOSTILE_POOL_DOLLARS, HostileHook, LENDING, OBSERVATIONS, PROTOCOL_FEE_POOLS,
+    PoolCurrency, PoolHook, PoolSetup, ReserveSetup, STAIRS, SandboxToken, TokenSetup, V4PoolSetup, VAULT, VaultSetup,
+    Venue, ranges_of,
 };
 use super::target::{AssetPrices, PricedAsset};
 use golem_chain::devnet::bytes::{ByteReader, ByteWriter, BytesError};
@@ -276,6 +277,13 @@ fn plan_digest() -> B256 {
     }
     let VaultSetup { token, name, symbol, deposited, earned } = VAULT;
     add(&[&token.plan().key, &name, &symbol, &deposited, &earned]);
+    for hook in HostileHook::ALL {
+        add(&[&hook.key(), &hook.contract().name(), &hook.flags(), &hook.pool_fee(), &HOSTILE_POOL_DOLLARS]);
+    }
+    add(&[&BURN_THRESHOLD]);
+    for (a, b, venue) in PROTOCOL_FEE_POOLS {
+        add(&[&a.plan().key, &b.plan().key, &venue.fee()]);
+    }
     for asset in PricedAsset::ALL {
         add(&[&(asset as u8), &asset.anchor()]);
     }

@@ -35,8 +35,18 @@ pub(super) fn make_v4_pools(
     deployment: &Deployment,
     quoted: &impl Fn(SandboxToken) -> PricedToken,
 ) -> Result<(), SandboxError> {
+    make(builder, deployment, &deployment.v4_pools, quoted)
+}
+
+/// Creates these pools at the current prices.
+pub(super) fn make(
+    builder: &mut BlockBuilder<'_>,
+    deployment: &Deployment,
+    pools: &[V4GenesisPool],
+    quoted: &impl Fn(SandboxToken) -> PricedToken,
+) -> Result<(), SandboxError> {
     let manager = deployment.contracts.get("v4PoolManager").copied().unwrap_or_default();
-    for pool in &deployment.v4_pools {
+    for pool in pools {
         let price = U160::saturating_from(target_price(pool, quoted));
         let create = PoolManager::initializeCall { key: pool.key, sqrtPriceX96: price }.abi_encode();
         builder.call(ActorRole::Treasury, manager, create, 200_000, "creating a V4 pool")?;
@@ -81,9 +91,19 @@ pub(super) fn fill_v4_pools(
     deployment: &Deployment,
     quoted: &impl Fn(SandboxToken) -> PricedToken,
 ) -> Result<(), SandboxError> {
+    fill(builder, deployment, &deployment.v4_pools, quoted)
+}
+
+/// Adds liquidity of the treasury to these pools.
+pub(super) fn fill(
+    builder: &mut BlockBuilder<'_>,
+    deployment: &Deployment,
+    pools: &[V4GenesisPool],
+    quoted: &impl Fn(SandboxToken) -> PricedToken,
+) -> Result<(), SandboxError> {
     let owner = builder.actors.address(ActorRole::Treasury);
     let manager = deployment.contracts.get("v4PositionManager").copied().unwrap_or_default();
-    for pool in &deployment.v4_pools {
+    for pool in pools {
         let sides = [pool.currency0, pool.currency1].map(|side| quoted(side.priced_as()));
         let ranges = v4_ranges(pool, target_price(pool, quoted));
         let mut actions = vec![MINT_POSITION; ranges.len()];

@@ -17,4 +17,5 @@ pub mod aave;
 pub mod erc4626;
 pub mod erc8004;
 pub mod intents;
+pub mod protocol_fees;
 pub mod uniswap;

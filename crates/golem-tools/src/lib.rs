@@ -19,6 +19,8 @@ mod blocks;
 pub mod data;
 pub mod dialect;
 pub mod engine;
+pub mod fees;
+pub mod hook;
 pub mod identity;
 pub mod intelligence;
 pub mod lending;
@@ -61,6 +63,13 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &data::list_pools::TOOL_DEF,
     &data::list_positions::TOOL_DEF,
     &data::search_tokens::TOOL_DEF,
+    &fees::claim_fees::TOOL_DEF,
+    &fees::execute_burn::TOOL_DEF,
+    &fees::get_tokenjar_balances::TOOL_DEF,
+    &hook::get_hook_template::TOOL_DEF,
+    &hook::hook_deploy::TOOL_DEF,
+    &hook::hook_discover::TOOL_DEF,
+    &hook::hook_evaluate::TOOL_DEF,
     &identity::identity_discover_agents::TOOL_DEF,
     &identity::identity_evaluate_agent_trust::TOOL_DEF,
     &identity::identity_get_agent_profile::TOOL_DEF,

@@ -14,6 +14,7 @@ use bardo_base::format::grouped;
 use bardo_base::model::Check;
 use bardo_base::units::TokenAmount;
 use bardo_safety::pipeline::{CommitOutcome, CommitState};
+use golem_chain::fork::{ExecutionStatus, Simulation};
 use golem_chain::multicall::CallBatch;
 use golem_chain::network::Network;
 use golem_chain::provider::ProviderError;
@@ -132,6 +133,17 @@ impl PlanReceipt {
 /// Whole tokens with all digits, in a sentence for people.
 pub(super) fn whole(amount: &TokenAmount) -> String {
     grouped(&amount.to_string())
+}
+
+/// Builds the error for a simulation in which a call fails; `None` if none does.
+pub(super) fn failed(simulation: &Simulation, what: &str) -> Option<ToolError> {
+    let (_, outcome) = simulation.failure()?;
+    let why = match &outcome.status {
+        ExecutionStatus::Success => String::new(),
+        ExecutionStatus::Reverted(why) => why.to_string(),
+        ExecutionStatus::Halted(why) => why.to_string(),
+    };
+    Some(ToolError::new(ErrorCode::SafetySimulationFailed, format_args!("{what} fails: {why}")))
 }
 
 /// Builds the error for an invalid parameter.

@@ -121,6 +121,8 @@ named! {
         VaultSupply = "vault_supply",
         /// The shares of a deposit must be redeemable.
         VaultExit = "vault_exit",
+        /// Behaviour of a pool's hook.
+        PoolHook = "pool_hook",
         /// A quote above the value by feeds and other pools.
         QuoteAboveWitnesses = "quote_above_witnesses",
         /// Minimum output of a trade.

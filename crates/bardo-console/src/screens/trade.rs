@@ -118,13 +118,13 @@ fn notice(words: &str) -> Vec<ScreenRequest> {
 /// Tools that the screen of transactions calls for its selected row.
 const OF_TRANSACTIONS: [&str; 2] = ["speed_up_transaction", "cancel_transaction"];
 
-/// Returns true for the tools with a form on this screen: all trading tools, those that move the wallet's tokens, and those that
-/// deposit to vaults and withdraw.
+/// Returns true for the tools with a form on this screen: all trading tools, those that move the wallet's tokens, and those
+/// that act on vaults, protocol fees and hooks.
 pub(super) fn has_form(tool: &ToolInfo) -> bool {
     let moves_tokens =
         tool.category == Category::Wallet && signs(tool) && !OF_TRANSACTIONS.contains(&tool.name.as_str());
-    let of_vaults = tool.category == Category::Vault && signs(tool);
-    tool.category == Category::Trading || moves_tokens || of_vaults
+    let of_others = matches!(tool.category, Category::Vault | Category::Fees | Category::Hook) && signs(tool);
+    tool.category == Category::Trading || moves_tokens || of_others
 }
 
 /// Returns true if the tool can end in a signature.

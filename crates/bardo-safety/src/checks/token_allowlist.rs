@@ -15,6 +15,7 @@ use crate::account::AccountKind;
 use crate::calldata;
 use crate::check_inputs::CheckInputs;
 use crate::grants;
+use crate::hook_calls::{self, DEPLOYMENT_PROXY, SALT_TAG};
 use crate::policy::{AllowedItems, ChainId, ContractRef, ItemName, Recipient, Rules, Spender, TokenRef, Wallet};
 use crate::proposal::{LegPurpose, ProposalIntent};
 use crate::signing_payload::SigningPayload;
@@ -67,6 +68,9 @@ const FUNCTIONS: &[(KnownContract, &[&str])] = &[
     ),
     // Allowed only with the vault intent, and in the closed forms that `vault_calls` decodes.
     (KnownContract::Vault, &["deposit(uint256,address)", "redeem(uint256,address,address)"]),
+    // Allowed only with the intent of protocol fees, and in the closed forms that `fee_calls` decodes.
+    (KnownContract::FeeReleaser, &["release(uint256,address[],address)"]),
+    (KnownContract::V3FeeAdapter, &["collect((address,uint128,uint128)[])"]),
     // Allowed only with the PolicyCage intent, which `calldata` requires and no tool has.
     (
         KnownContract::PolicyCage,
@@ -114,7 +118,10 @@ static TOKEN_SELECTORS: LazyLock<Vec<FixedBytes<4>>> = LazyLock::new(|| selector
 /// Returns the functions that the scope "book" allows on contracts of `book`, with the contract's address.
 pub(crate) fn book_functions(book: &AddressBook) -> impl Iterator<Item = (Address, FixedBytes<4>)> + '_ {
     let known = book.contracts().filter_map(|(contract, address)| Some((address, SELECTORS.get(&contract)?)));
-    known.flat_map(|(address, selectors)| selectors.iter().map(move |selector| (address, *selector)))
+    let known = known.flat_map(|(address, selectors)| selectors.iter().map(move |selector| (address, *selector)));
+    // The calldata of a deployment begins with its salt, and that with a tag: `hook_calls` takes no other.
+    let deploys = book.contract(KnownContract::V4PoolManager).map(|_| (DEPLOYMENT_PROXY, SALT_TAG.into()));
+    known.chain(deploys)
 }
 
 /// Returns the selectors of an allowed token's functions.
@@ -164,6 +171,7 @@ const fn protocol(contract: KnownContract) -> &'static str {
         C::EntryPoint => "erc4337",
         C::AavePool | C::AaveAddressesProvider => "aave",
         C::Vault => VAULTS,
+        C::TokenJar | C::FeeReleaser | C::V3FeeAdapter => "uniswap",
         C::Multicall3 => "multicall",
         C::OriginSettler | C::DestinationSettler => "erc7683",
     }
@@ -334,6 +342,8 @@ fn contracts(
 ) {
     let rules = context.policy.rules();
     let proposal = payload.proposal();
+    // The code of a deployment was compared byte by byte.
+    let deploys = context.network.is_some_and(|network| hook_calls::plan(proposal, &network.book).is_some());
     let role = |address: Address| {
         let network = context.network?;
         network.book.contracts().find(|(_, at)| *at == address).map(|(contract, _)| contract)
@@ -368,7 +378,8 @@ fn contracts(
         if leg.purpose == LegPurpose::Main {
             let is_vault = vault.is_some_and(|plan| plan.vault == leg.to);
             let unlisted = || if is_vault { Some(VAULTS) } else { is_token.then_some("erc20") };
-            let name = role(leg.to).map(protocol).or_else(unlisted).unwrap_or("unknown");
+            let name = if deploys { Some("uniswap") } else { role(leg.to).map(protocol).or_else(unlisted) };
+            let name = name.unwrap_or("unknown");
             if !rules.allowed_protocols.allows_by(false, |listed| listed.iter().any(|word| word.0 == name)) {
                 found.add(RuleName::AllowedProtocols, rules.allowed_protocols.describe(), name, "an allowed protocol");
             }
@@ -393,7 +404,8 @@ fn contracts(
         // The form of a vault's call was decoded, and `check` says whether the vault is known.
         let known = role(leg.to).and_then(|role| SELECTORS.get(&role)).is_some_and(|all| has(all))
             || is_token && has(&TOKEN_SELECTORS)
-            || leg.purpose == LegPurpose::Main && vault.is_some_and(|plan| plan.vault == leg.to);
+            || leg.purpose == LegPurpose::Main && vault.is_some_and(|plan| plan.vault == leg.to)
+            || deploys;
         let whole = ContractRef { selector: None, ..called };
         let listed =
             |listed: &std::collections::BTreeSet<ContractRef>| listed.contains(&called) || listed.contains(&whole);

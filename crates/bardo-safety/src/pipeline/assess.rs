@@ -8,6 +8,7 @@ use alloy::primitives::{Address, U256};
 use tracing::{Instrument as _, debug_span};
 
 use super::chain_view::ChainView;
+use super::hook_gate;
 use super::recover::allowed_before;
 use super::{Pipeline, PipelineRefusal};
 use crate::calldata;
@@ -116,10 +117,13 @@ impl Pipeline {
         let limits = self.inner.rules.slippage(phase);
         let proposal = payload.proposal();
         // What is left of a plan after its main transaction only revokes, whatever the pool does then.
+        let mut hook_asks = None;
         if payload.legs().iter().skip(from).any(|leg| leg.purpose == LegPurpose::Main) {
             faults.extend(position_faults(proposal, &view, (around.position_managers, next), &limits));
             let ground = view.vault.as_ref().ok().and_then(Option::as_ref);
             faults.extend(vault_calls::faults(proposal, ground, view.way_back.as_ref(), limits.max_loss));
+            faults.extend(hook_gate::faults(view.hook.as_ref()));
+            hook_asks = hook_gate::asks(view.hook.as_ref());
         }
         let withdraws =
             matches!(proposal.intent, ProposalIntent::Liquidity | ProposalIntent::Lending | ProposalIntent::Vault);
@@ -184,14 +188,12 @@ impl Pipeline {
         if !verdicts.iter().any(Verdict::blocks) {
             let passed = simulation_verdict(inputs.simulation.as_ref(), &faults, failed.as_ref());
             let ground = view.vault.as_ref().ok().and_then(Option::as_ref);
-            let plan = vault_calls::plan(payload.proposal()).filter(|_| !passed.blocks());
-            let asks = ground
+            let plan = vault_calls::plan(payload.proposal());
+            let vault_asks = ground
                 .zip(plan)
                 .and_then(|(ground, plan)| ground.asks(&plan, self.inner.rules.slippage(phase).max_loss));
-            verdicts.push(match asks {
-                Some(why) => passed.asking(why),
-                None => passed,
-            });
+            let asks: Vec<_> = vault_asks.into_iter().chain(hook_asks).filter(|_| !passed.blocks()).collect();
+            verdicts.push(asks.into_iter().fold(passed, Verdict::asking));
         }
         Ok(Assessment { inputs, verdicts, faults, view })
     }

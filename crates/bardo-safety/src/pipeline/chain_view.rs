@@ -9,6 +9,7 @@ use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
 
+use super::hook_gate;
 use super::{Pipeline, PipelineRefusal};
 use crate::chain_snapshot::{SnapshotReadError, SnapshotReader};
 use crate::grants;
@@ -28,6 +29,7 @@ use golem_chain::provider::ProviderError;
 use golem_chain::token::{TokenId, TokenInfo};
 use golem_protocols::aave::market::MarketState;
 use golem_protocols::erc4626::holding::VaultHolding;
+use golem_protocols::uniswap::hook::HookReport;
 use golem_protocols::uniswap::positions::{
     AccountPositions, PoolState, PositionChange, PositionContracts, PositionState, PricedToken, token_of,
 };
@@ -69,6 +71,8 @@ pub(super) struct ChainView {
     /// Payment for the shares of a deposit in the same simulation; `None` for any other action, before the simulation, and
     /// if that failed.
     pub way_back: Option<Result<U256, SafeText>>,
+    /// Evaluation of the hook of the pool that the payload deposits in; `None` for any other action, and without a hook.
+    pub hook: Option<Result<HookReport, UnknownValue>>,
     pub spreads: PriceSpreads,
     pub data_fee: Result<U256, UnknownValue>,
     pub balances: Result<BTreeMap<TokenId, (TokenInfo, U256)>, UnknownValue>,
@@ -102,6 +106,7 @@ impl ChainView {
             && self.market.is_ok()
             && self.vault.is_ok()
             && self.shares.is_ok()
+            && self.hook.as_ref().is_none_or(Result::is_ok)
             && self.cage.is_ok();
         whole
             && self.payload == *payload
@@ -183,6 +188,9 @@ impl Pipeline {
         let (settling, hollow, (position, pool)) = (settling?, hollow?, position?);
         let place = pool.map(|pool| pool.pool).or(position.map(|position| position.key.pool));
         let deposit_pool = place.and_then(|pool| PositionContracts::of(reader.network()).ok()?.holder(&pool));
+        let managers = PositionManagers::of(&reader.network().book);
+        let deposits = position_calls::plan(payload.proposal(), managers).is_some_and(|plan| !plan.is_exit());
+        let hook = hook_gate::evaluated(reader, fork, place.filter(|_| deposits)).await;
         let nonce = nonce?;
         let impossible = tokens.as_ref().err().and_then(is_impossible);
         let tokens = match tokens {
@@ -225,6 +233,7 @@ impl Pipeline {
             vault,
             shares,
             way_back: None,
+            hook,
             spreads,
             data_fee,
             balances,

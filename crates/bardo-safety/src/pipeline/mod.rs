@@ -30,6 +30,7 @@ mod chain_view;
 mod commit;
 pub(crate) mod consent;
 mod disputes;
+mod hook_gate;
 mod open_orders;
 mod order;
 mod outbid;

@@ -15,6 +15,7 @@ use super::sign::StoredTx;
 use super::{InProgressGuard, Pipeline, PreparedAction};
 use crate::audit::AuditKind;
 use crate::chain_snapshot::SnapshotReader;
+use crate::fee_calls;
 use crate::lending_calls;
 use crate::policy_engine::ActionEnd;
 use crate::position_calls::{self, PositionManagers};
@@ -287,6 +288,7 @@ impl Pipeline {
             .or_else(|| position_calls::unproven(payload.proposal(), managers, &logs))
             .or_else(|| lending_calls::unproven(payload.proposal(), pool, &logs))
             .or_else(|| vault_calls::unproven(payload.proposal(), &logs))
+            .or_else(|| fee_calls::unproven(payload.proposal(), &reader.network().book, &logs))
             .filter(|_| all_done);
         mismatches.extend(missing.map(|event| SafeText::clean(&format!("the receipt has no event {event}"), 300)));
         Ok(OnchainOutcome { moves, gas_cost, mismatches })

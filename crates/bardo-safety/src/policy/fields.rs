@@ -154,7 +154,7 @@ table! {
             /// Tokens that may move, as CHAIN:0x… or CHAIN:native; "bundled" means the network's own list.
             allowed_tokens: AllowedItems<TokenRef> = ALLOWLIST;
             /// Kinds of action: swap, approve, revoke, transfer, place_order, cancel_order, bridge, refund, identity,
-            /// policy_cage, wrap, liquidity, lending, vault.
+            /// policy_cage, wrap, liquidity, lending, vault, protocol_fees, hook.
             allowed_intent_types: AllowedItems<ItemName> = ALLOWLIST;
             /// Wallets that may act.
             allowed_execution_wallets: AllowedItems<Wallet> = ALLOWLIST;

@@ -219,8 +219,8 @@ pub fn deposit_faults(
     if let PositionPool::Keyed(key) = ground.pool
         && let Some(what) = liquidity_fault(&key)
     {
-        let declared = "a pool whose hook takes no part in changes of liquidity";
-        found.push(DeclarationFault::new(RuleName::Calldata, declared, what).passing("a pool without such a hook"));
+        let declared = "a key that a pool can have";
+        found.push(DeclarationFault::new(RuleName::Calldata, declared, what).passing("another pool"));
     }
     expires_soon(deadline, ground.now, &mut found);
     if most == [U256::ZERO; 2] {

@@ -74,6 +74,7 @@ pub(super) fn classify(
 /// | a deposit into an own liquidity position by its calldata; a new liquidity position | increase; new position |
 /// | a supply or borrowing; a withdrawal or repayment of a part; of the whole, by its calldata | new position; decrease; close |
 /// | a deposit to a vault; a withdrawal from one, by its calldata | new position; close |
+/// | a collection or release of protocol fees, a deployment of a hook | new position |
 /// | an allowance, a transfer, a change of identity or of PolicyCage rules | new position |
 /// | a risky token for stablecoins or ETH, or ETH for stablecoins, received by the account | close |
 /// | anything for a risky token, or stablecoins for ETH | increase |
@@ -99,7 +100,7 @@ pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &JudgeC
         ProposalIntent::Vault if vault_calls::plan(proposal).is_some_and(|plan| plan.is_exit()) => {
             ActionClass::ClosePosition
         }
-        ProposalIntent::Vault => ActionClass::NewPosition,
+        ProposalIntent::Vault | ProposalIntent::ProtocolFees | ProposalIntent::Hook => ActionClass::NewPosition,
         ProposalIntent::Bridge if proposal.order.as_ref().is_some_and(|order| order.arrival.is_some()) => {
             ActionClass::Rebalance
         }

@@ -656,6 +656,7 @@ impl Judge<'_> {
                 }
                 Some(_) | None => ActionClass::NewPosition,
             },
+            ProposalIntent::ProtocolFees | ProposalIntent::Hook => ActionClass::NewPosition,
             ProposalIntent::Swap
             | ProposalIntent::Approve
             | ProposalIntent::Revoke

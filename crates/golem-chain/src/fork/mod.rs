@@ -198,6 +198,14 @@ impl Fork {
         self.next
     }
 
+    /// The same state, with these properties of the block in which calls run.
+    #[must_use]
+    pub fn in_block(&self, next: NextBlock) -> Self {
+        let mut fork = self.clone();
+        next.correct(&mut fork.next);
+        fork
+    }
+
     /// Simulates `calls` in sequence, each as a transaction of its own, all in the next block, and reports their
     /// changes.
     ///

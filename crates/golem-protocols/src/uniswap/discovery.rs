@@ -29,7 +29,7 @@ use golem_chain::multicall::CallBatch;
 use golem_chain::network::{KnownContract, Network};
 use golem_chain::provider::ProviderError;
 
-pub use self::keyed::{KeyedPools, keys_of};
+pub use self::keyed::{HookedPool, KeyedPools, keys_of};
 
 /// V3 fee tiers in hundredths of a basis point, each with the tick spacing that the factory assigns. V4 allows any; these
 /// are usual there too.

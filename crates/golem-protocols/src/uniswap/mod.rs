@@ -9,6 +9,7 @@ pub mod claim;
 pub mod discovery;
 mod faults;
 pub mod gateway;
+pub mod hook;
 pub mod order;
 pub mod outlook;
 pub mod pool;

@@ -30,11 +30,8 @@ pub const DYNAMIC_FEE: u32 = 0x80_0000;
 /// amount (`Hooks`, bits 7, 6, 3 and 2).
 const SWAP_PERMISSIONS: u16 = 0b1100_1100;
 
-/// Permissions in a hook's address that concern changes of liquidity: before and after liquidity is added or removed, and
-/// returning an amount after either (`Hooks`, bits 11 to 8, 1 and 0).
-const LIQUIDITY_PERMISSIONS: u16 = 0b1111_0000_0011;
-
-/// Those of them that concern its removal (bits 9, 8 and 0).
+/// Permissions in a hook's address that concern the removal of liquidity: before and after it, and returning an amount (`Hooks`,
+/// bits 9, 8 and 0).
 const REMOVAL_PERMISSIONS: u16 = 0b0011_0000_0001;
 
 /// Maximum protocol fee of one direction, in millionths (`ProtocolFeeLibrary.MAX_PROTOCOL_FEE`).
@@ -64,16 +61,10 @@ pub fn key_fault(key: &PoolKey) -> Option<&'static str> {
     }
 }
 
-/// Returns the reason why nothing is deposited in the pool of this key; `None` if the key is one that a pool can have, and
-/// its hook takes no part in changes of liquidity.
+/// Returns the reason why no pool has this key; `None` if one can. What its hook does with a deposit, simulations show
+/// (see [`super::hook`]).
 pub fn liquidity_fault(key: &PoolKey) -> Option<&'static str> {
-    if key.currency0 >= key.currency1 {
-        Some("its currencies are not in order")
-    } else if permissions(key.hooks) & LIQUIDITY_PERMISSIONS != 0 {
-        Some("its hook takes part in changes of liquidity, and may keep what is deposited")
-    } else {
-        None
-    }
+    (key.currency0 >= key.currency1).then_some("its currencies are not in order")
 }
 
 /// Returns true if the hook of this address takes part when liquidity is removed: it can refuse that, or keep a part.
@@ -316,7 +307,6 @@ mod tests {
     fn a_hooks_address_tells_whether_it_takes_part_in_changes_of_liquidity() {
         for bit in 0..14 {
             let key = key(3_000, hook(1 << bit));
-            assert_eq!(liquidity_fault(&key).is_some(), [0, 1, 8, 9, 10, 11].contains(&bit), "bit {bit}");
             assert_eq!(hook_joins_removal(key.hooks), [0, 8, 9].contains(&bit), "bit {bit}");
         }
         assert!(liquidity_fault(&key(DYNAMIC_FEE, hook(0x40))).is_none() && !hook_joins_removal(Address::ZERO));

@@ -136,8 +136,9 @@ impl WriteTool for AddLiquidity {
         description: "Opens a Uniswap V3 or V4 liquidity position for the wallet in an existing pool. The range is rounded \
                       outward to the pool's ticks. Both tokens need a price feed, and the pool's price must agree with the \
                       feeds. The position manager is allowed exactly what is deposited, and the allowance is revoked. V3 \
-                      pools hold wrapped ETH; V4 pools hold it wrapped or native, as two different pools. Pools whose hook \
-                      takes part in changes of liquidity are refused.",
+                      pools hold wrapped ETH; V4 pools hold it wrapped or native, as two different pools. The hook of a pool \
+                      is evaluated first: a hostile one is refused, and any that takes part in what happens there needs \
+                      approval.",
         category: Category::Lp,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer3,

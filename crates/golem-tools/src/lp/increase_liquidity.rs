@@ -45,8 +45,9 @@ impl WriteTool for IncreaseLiquidity {
         name: "increase_liquidity",
         description: "Adds to one of the wallet's Uniswap V3 or V4 liquidity positions. Both tokens need a price feed, and \
                       the pool's price must agree with the feeds. The position manager is allowed exactly what is \
-                      deposited, and the allowance is revoked. An addition in V4 pays out the fees owed as well. Nothing is \
-                      added to a V4 pool whose hook takes part in changes of liquidity. get_position names the pool's \
+                      deposited, and the allowance is revoked. An addition in V4 pays out the fees owed as well. The hook of a \
+                      V4 pool is evaluated first: a hostile one is refused, and any that takes part in what happens there \
+                      needs approval. get_position names the pool's \
                       first and second token.",
         category: Category::Lp,
         capability: CapabilityTier::Write,

@@ -86,7 +86,7 @@ pub const ACTION_KINDS: &[ActionKind] = &[
     kind("tune-parameters", &[], "tune_parameters"),
     kind("record-outcome", &[], "record_outcome"),
     // Hooks and test networks.
-    kind("deploy-hook", &["hook_evaluate"], "hook_deploy"),
+    kind("deploy-hook", &["get_hook_template"], "hook_deploy"),
     kind("deploy-mock-pool", &[], "deploy_mock_pool"),
     kind("time-travel", &[], "time_travel"),
     kind("setup-testnet", &[], "setup_local_testnet"),
@@ -136,6 +136,10 @@ pub const QUERIES: &[QueryKind] = &[
     query("vault", "get_vault_state"),
     query("vault-deposit", "vault_simulate_deposit"),
     query("vault-withdraw", "vault_simulate_withdraw"),
+    query("fee-jar", "get_tokenjar_balances"),
+    query("hooked-pools", "hook_discover"),
+    query("hook", "hook_evaluate"),
+    query("hook-template", "get_hook_template"),
 ];
 
 /// Rewrites a tool's guideline in an agent's terms. An agent has only eight tools, so a concrete tool is replaced by

@@ -221,6 +221,7 @@ fn of_every_book_only_roles_that_take_tokens_get_an_allowance() {
         "v4PositionManager",
         "aavePool",
         "vault",
+        "feeReleaser",
     ];
     let mut walked = 0;
     for network in named() {

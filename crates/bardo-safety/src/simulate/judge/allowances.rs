@@ -178,6 +178,8 @@ impl Judge<'_> {
             | ProposalIntent::Liquidity
             | ProposalIntent::Lending
             | ProposalIntent::Vault
+            | ProposalIntent::ProtocolFees
+            | ProposalIntent::Hook
             | ProposalIntent::Wrap => return,
         };
         let calls = proposal.legs.iter().skip(self.from).filter(|leg| Some(leg.to) != self.around.permit2);

@@ -48,6 +48,26 @@ pub fn keys_of(currency0: Address, currency1: Address) -> impl Iterator<Item = P
     })
 }
 
+/// A V4 pool with a hook at one block, and what it would be without.
+#[derive(Debug, Clone)]
+pub struct HookedPool {
+    /// Key of the pool.
+    pub key: PoolKey,
+    /// Contract that holds the pool.
+    pub manager: Address,
+    /// Square root of the price in raw currency 1 per raw currency 0, times 2^96.
+    pub sqrt_price_x96: U256,
+    /// Tick of the price.
+    pub tick: i32,
+    /// Liquidity in range.
+    pub liquidity: u128,
+    /// Fee of the liquidity providers as the pool states it, in millionths; of a pool whose hook sets it, the last one that was
+    /// set.
+    pub lp_fee: u32,
+    /// The pool as it would trade with the stated fee and without its hook, or the reason why that is not computed.
+    pub without_hook: Result<V4Pool, PoolError>,
+}
+
 /// V4 pools at one block.
 #[derive(Debug, Clone, Default)]
 pub struct KeyedPools {
@@ -84,6 +104,44 @@ impl PoolReader {
     ) -> Result<KeyedPools, DiscoveryError> {
         let pin = self.pin(block).await?;
         self.read_keyed(keys, BlockId::from(pin.hash), reach).await
+    }
+
+    /// Reads the pool of a key with any hook at `block`; `None` if there is no such pool, no V4, or if the state view reads another
+    /// pool manager than the address book's. Name the block by its hash.
+    ///
+    /// # Errors
+    /// Returns a [`DiscoveryError`] if the chain does not answer or does not know the block.
+    pub async fn hooked_pool(&self, key: &PoolKey, block: BlockId) -> Result<Option<HookedPool>, DiscoveryError> {
+        let Some(v4) = self.v4 else { return Ok(None) };
+        let id = key_hash(key);
+        let mut calls = CallBatch::default();
+        let manager = calls.push(v4.view, &StateView::poolManagerCall {});
+        let slot0 = calls.push(v4.view, &StateView::getSlot0Call { poolId: id });
+        let liquidity = calls.push(v4.view, &StateView::getLiquidityCall { poolId: id });
+        let answers = calls.send(&self.provider, self.multicall, block).await?;
+        let spacing = key.tickSpacing.as_i32();
+        let (Some(slot0), Some(liquidity)) = (slot0.take(&answers), liquidity.take(&answers)) else { return Ok(None) };
+        if manager.take(&answers) != Some(v4.manager) || slot0.sqrtPriceX96.is_zero() || spacing <= 0 {
+            return Ok(None);
+        }
+        let (tick, lp_fee) = (slot0.tick.as_i32(), slot0.lpFee.to::<u32>());
+        let request = TickRequest { id: PoolId::Keyed(id), contract: v4.view, tick, spacing };
+        let known = self.read_ticks(&[request], block, TickReach::Near).await?.into_iter().next();
+        let Some(known) = known else { return Ok(None) };
+        let sqrt_price_x96 = U256::from(slot0.sqrtPriceX96);
+        let without_hook = V4Pool::new(V4State {
+            key: PoolKey { fee: slot0.lpFee, hooks: Address::ZERO, ..*key },
+            wrapped_native: v4.wrapped_native,
+            protocol_fee: slot0.protocolFee.to(),
+            lp_fee,
+            sqrt_price_x96,
+            tick,
+            liquidity,
+            ticks: known.ticks,
+            known_ticks: known.range,
+        });
+        let manager = v4.manager;
+        Ok(Some(HookedPool { key: *key, manager, sqrt_price_x96, tick, liquidity, lp_fee, without_hook }))
     }
 
     pub(super) async fn read_keyed(
