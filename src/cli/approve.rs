@@ -12,10 +12,13 @@ use bardo_base::config::Config;
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_runtime::data::DataFolder;
+use bardo_runtime::labels;
 use bardo_runtime::questions::second;
 use bardo_safety::custody::{KeyEntry, Keystore};
 use bardo_safety::second_approval::{SecondSignature, SecondStatement};
-use bardo_session::handle::{AddressedCommand, SessionCommand, SessionHandle, SessionNews, SessionQuery};
+use bardo_session::handle::{
+    AddressedCommand, SessionCommand, SessionHandle, SessionNews, SessionQuery, name_addresses,
+};
 use bardo_session::questions::{Question, QuestionKey, SecondApprovalGiven, SecondApprovalRequest};
 
 /// Timeout for the session to list its decisions, and to take the approval.
@@ -133,9 +136,11 @@ fn sign(
     consent::review(question)?;
     // What the session says about a policy is cut and unchecked; these lines come from the texts that are signed.
     let mut bound = String::new();
+    let names = labels::names(&DataFolder::of(config)).all();
     for change in second::policy_changes(question)? {
         let mark = if change.tighter { "tighter" } else { "LOOSER " };
-        bound.push_str(&format!("  {mark}  {}: {} → {}\n", change.field, change.from, change.to));
+        let values = name_addresses(&format!("{} → {}", change.from, change.to), &names);
+        bound.push_str(&format!("  {mark}  {}: {values}\n", change.field));
     }
     if let SecondStatement::Policy { from, to, .. } = statement {
         let heading = "\nWhat you sign changes exactly this (computed here from both policies):\n";

@@ -10,7 +10,7 @@ use super::{CliExit, CommandFailure, alerts, consent, known_role, load, logs, pr
 use ::golem::brain::BrainChoice;
 use ::golem::life::ScenarioProgress;
 use ::golem::scenario::{self, Scenario};
-use bardo_base::config::{Config, ConfigFlags, DEFAULT_NETWORK, Environment};
+use bardo_base::config::{Config, ConfigFlags, DEFAULT_NETWORK, Environment, Setting, SettingOrigin};
 use bardo_base::fabric::EventKind;
 use bardo_base::format::counted;
 use bardo_base::id::GolemId;
@@ -59,6 +59,20 @@ pub(super) fn show(name: &str, environment: &Environment, flags: &ConfigFlags) -
         return Err(CommandFailure::usage("scenarios run on the devnet only; remove --network and --rpc".to_owned()));
     }
     Ok(scenario)
+}
+
+/// Loads the configuration for a scenario, whose role counts where none is configured.
+pub(super) fn load_for(
+    show: Option<&Scenario>,
+    environment: &Environment,
+    flags: &ConfigFlags,
+) -> Result<Config, CommandFailure> {
+    let mut config = load(environment, flags)?;
+    let role = show.and_then(|show| show.archetype.clone());
+    if let (Some(value), SettingOrigin::Default) = (role, &config.golem.archetype.origin) {
+        config.golem.archetype = Setting { value, origin: SettingOrigin::Flag("--scenario") };
+    }
+    Ok(config)
 }
 
 /// Returns the options of a console session that plays the scenario. At another speed, or step by step, it has a
@@ -119,7 +133,7 @@ pub(super) fn headless(
     flags: &ConfigFlags,
 ) -> Result<CliExit, CommandFailure> {
     let scenario = show(&run.scenario, environment, flags)?;
-    let config = load(environment, flags)?;
+    let config = load_for(Some(&scenario), environment, flags)?;
     let brain = brain(run, &config)?.asked_at_most(run.ticks).make();
     known_role(&config)?;
     alerts::check(&config)?;

@@ -73,9 +73,10 @@ use bardo_console::source::Source;
 use bardo_console::{Attention, ConsoleOptions, Keymap};
 use bardo_runtime::OpenError;
 use bardo_runtime::account::SelectedAccount;
+use bardo_runtime::data::DataFolder;
 use bardo_runtime::data::devnets::DevnetName;
 use bardo_runtime::session::{Session, SessionOptions};
-use bardo_session::handle::SessionSummary;
+use bardo_session::handle::{SessionSummary, name_addresses};
 use golem_chain::network::NetworkPlanError;
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::Catalog;
@@ -269,7 +270,8 @@ fn dispatch(mut cli: Cli) -> Result<CliExit, CommandFailure> {
         #[cfg(unix)]
         Some(Command::Serve { password_fd, metrics_port, end: None }) => {
             let config = load(&environment, &flags)?;
-            let session = SessionOptions { paper: display.paper, scenarios: scenarios(), ..SessionOptions::default() };
+            let scenarios = scenarios(&config.golem.archetype.value);
+            let session = SessionOptions { paper: display.paper, scenarios, ..SessionOptions::default() };
             let password = key_password(&config, &session, password_fd)?;
             serve::run(config, SessionOptions { password, ..session }, metrics_port)
         }
@@ -301,7 +303,7 @@ fn own_console(
     let show = scenario.map(|name| golem::show(&name, environment, flags)).transpose()?;
     let time = show.as_ref().and_then(golem::time_of);
     let session = SessionOptions { show, time, ..SessionOptions::default() };
-    let mut config = load(environment, flags)?;
+    let mut config = golem::load_for(session.show.as_ref(), environment, flags)?;
     if config.fork.is_some() && session.show.is_some() {
         let words = "scenarios run on the devnet: remove --scenario from the rehearsal, or --fork";
         return Err(CommandFailure::usage(words.to_owned()));
@@ -331,7 +333,8 @@ fn golem_command(
                 return golem::headless(&run, environment, &flags);
             }
             let session = golem::on_screen(&run, environment, &flags)?;
-            console(load(environment, &flags)?, display, session)
+            let config = golem::load_for(session.show.as_ref(), environment, &flags)?;
+            console(config, display, session)
         }
         GolemAction::Kinds { archetype } => action_catalog::run(archetype.as_deref(), environment, &flags, json),
         GolemAction::Protocol { schema } => roles::protocol(schema),
@@ -389,7 +392,8 @@ fn console(config: Config, display: DisplayOptions, session: SessionOptions) -> 
     // Suspending the process stops the Golem, so it is allowed only with play money. This also reports an unusable
     // network before the console opens.
     let may_suspend = bardo_runtime::policy::is_devnet(&config)?;
-    let session = SessionOptions { watch: display.watch, paper: display.paper, scenarios: scenarios(), ..session };
+    let scenarios = scenarios(&config.golem.archetype.value);
+    let session = SessionOptions { watch: display.watch, paper: display.paper, scenarios, ..session };
     let options = display.options(&config, may_suspend)?;
     let _logs = logs::start(&config)?;
     // Asked before the console opens, so that the password never gets near the screen's content.
@@ -399,10 +403,14 @@ fn console(config: Config, display: DisplayOptions, session: SessionOptions) -> 
     shown(bardo_console::run(&options, source), session_summary::print_summary)
 }
 
-/// Names of the scenarios that a session can play: those in real time.
-fn scenarios() -> Vec<SafeText> {
-    let real_time = |name: &&str| scenario::find(name).is_ok_and(|scenario| scenario.tick.is_none());
-    scenario::names().filter(real_time).map(|name| SafeText::clean(name, 40)).collect()
+/// Names of the scenarios that a session with this role can play: those in real time.
+fn scenarios(role: &str) -> Vec<SafeText> {
+    let can_play = |name: &&str| {
+        scenario::find(name).is_ok_and(|scenario| {
+            scenario.tick.is_none() && scenario.archetype.is_none_or(|archetype| archetype == role)
+        })
+    };
+    scenario::names().filter(can_play).map(|name| SafeText::clean(name, 40)).collect()
 }
 
 /// Checks that the configured role exists and can be used.
@@ -473,6 +481,11 @@ fn print(text: &str) -> Result<(), CommandFailure> {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
+}
+
+/// Prints a text with the names of keys and labels beside the whole addresses in it.
+fn print_named(text: &str, data: &DataFolder) -> Result<(), CommandFailure> {
+    print(&name_addresses(text, &bardo_runtime::labels::names(data).all()))
 }
 
 /// Writes a result to stdout as one JSON value.

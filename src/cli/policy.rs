@@ -16,6 +16,7 @@ use bardo_base::fabric::{AskReason, CheckOutcome, SafetyCheck, ToolFailed};
 use bardo_base::model::Phase;
 use bardo_base::text::{SafeText, nearest, width};
 use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
+use bardo_runtime::labels;
 use bardo_runtime::policy::{is_devnet, open, place};
 use bardo_runtime::questions::second::POLICY_APPROVAL_MILLIS;
 use bardo_runtime::{OpenEnvironment, account, reauthentication};
@@ -25,6 +26,7 @@ use bardo_safety::operator_policy::OperatorPolicyEngine;
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
 use bardo_safety::policy::{Policy, PolicyField, PolicyPreset};
 use bardo_safety::second_approval::{SecondError, SecondSignature};
+use bardo_session::handle::name_addresses;
 use golem_chain::network::{NetworkKind, NetworkPlan, NetworkPlanError};
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::{ApprovalMode, Catalog};
@@ -215,9 +217,11 @@ fn decide(config: &Config, accept: Option<SecondStep>, password_fd: Option<u32>)
             return Ok(CliExit::Success);
         };
         let mut said = "The policy file would change this:\n".to_owned();
+        let names = labels::names(&DataFolder::of(config)).all();
         for change in &waiting.changes {
             let mark = if change.tighter { "tighter" } else { "LOOSER " };
-            said.push_str(&format!("  {mark}  {}: {} → {}\n", change.field, change.from, change.to));
+            let values = name_addresses(&format!("{} → {}", change.from, change.to), &names);
+            said.push_str(&format!("  {mark}  {}: {values}\n", change.field));
         }
         let (hash, now) = (waiting.policy.hash(), SystemClock.now_millis());
         let by = format!("bardo policy, process {}", std::process::id());

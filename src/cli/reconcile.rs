@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::call::{self, AccountError};
-use super::{CliExit, CommandFailure, consent, load, password, print, print_json};
+use super::{CliExit, CommandFailure, consent, load, password, print, print_json, print_named};
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, ConfigFlags, Environment};
 use bardo_base::error::ToolError;
@@ -58,7 +58,7 @@ pub(super) fn run(
             let even = standings.iter().all(AccountReconciliation::is_even);
             print_json(&serde_json::json!({ "account": address, "even": even, "chains": standings }))?;
         } else {
-            print(&standings.iter().map(words).collect::<String>())?;
+            print_named(&standings.iter().map(words).collect::<String>(), &DataFolder::of(&config))?;
         }
         let mut passwords = Passwords { fd: password_fd, read: None };
         for standing in standings.iter().filter(|standing| standing.needs_operator()) {

@@ -11,7 +11,7 @@ use alloy::providers::Provider as _;
 use serde_json::{Value, json};
 
 use super::args::{DraftArguments, SessionKeyAction};
-use super::{CliExit, CommandFailure, call, consent, print, print_json, secret};
+use super::{CliExit, CommandFailure, call, consent, print, print_json, print_named, secret};
 use bardo_abi::delegation::Delegation;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::Config;
@@ -193,7 +193,7 @@ fn list(config: &Config, json: bool) -> Result<CliExit, CommandFailure> {
             Err(error) => writeln!(text, "{}  ledger {ledger}", SafeText::clean(&error.to_string(), 200))?,
         }
     }
-    print(&text)?;
+    print_named(&text, &DataFolder::of(config))?;
     Ok(CliExit::Success)
 }
 

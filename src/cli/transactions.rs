@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::args::TransactionsAction;
 use super::call::{self, CallFlags};
-use super::{CliExit, CommandFailure, load, print, print_json};
+use super::{CliExit, CommandFailure, load, print, print_json, print_named};
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, ConfigFlags, Environment};
 use bardo_base::fabric::Fabric;
@@ -83,7 +83,7 @@ fn list(environment: &Environment, flags: &ConfigFlags, json: bool) -> Result<Cl
     if json {
         print_json(&json!({ "account": account, "transactions": state.chains, "orders": state.orders }))?;
     } else {
-        print(&text(&state))?;
+        print_named(&text(&state), &DataFolder::of(&config))?;
     }
     let failed = state.fault.is_some() || state.chains.iter().any(|chain| chain.fault.is_some());
     Ok(if failed { CliExit::Error } else { CliExit::Success })

@@ -42,6 +42,7 @@ mod keys;
 #[cfg(unix)]
 mod lending;
 mod month;
+mod names;
 #[cfg(unix)]
 mod notes;
 #[cfg(unix)]

@@ -362,7 +362,13 @@ fn questions(turn: u64) -> SessionNews {
     let swap = Question { number, of: 2, ..samples::question() };
     let change =
         PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false };
-    let policy = PolicyRequest { file: text("policy.toml"), changes: vec![change], binding: Vec::new(), texts: None };
+    let policy = PolicyRequest {
+        file: text("policy.toml"),
+        changes: vec![change],
+        binding: Vec::new(),
+        names: Vec::new(),
+        texts: None,
+    };
     let looser =
         Question { number: number + 1, place: 2, of: 2, about: RequestSubject::Policy(policy), ..samples::question() };
     SessionNews::Questions(Arc::new(vec![swap, looser]))

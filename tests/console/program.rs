@@ -1,7 +1,8 @@
 //! The real program: its binary, its devnet, the actor in it, and an operator at the keys.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bardo_testkit::lying_rpc::{Heard, LyingRpc};
 use portable_pty::CommandBuilder;
 
 use crate::pty::Pty;
@@ -211,6 +212,33 @@ fn an_approved_trade_is_done_and_changes_what_is_held() {
     pty.until("UNI among the holdings", |screen| {
         screen.contents().lines().any(|line| line.contains("│ UNI ") && line.contains('$'))
     });
+    leave(&mut pty);
+}
+
+/// The agents' scenario, decided at the keys: what is published and who gets the agent is shown in full before it is approved,
+/// and the browser of agents shows what became of it.
+#[test]
+fn an_agent_is_registered_and_given_away_by_decisions_on_the_screen() {
+    let home = tempfile::tempdir().unwrap();
+    let patient = "[safety]\npermit_seconds = 600\napproval_timeout_seconds = 1800\n";
+    std::fs::write(home.path().join("config.toml"), patient).unwrap();
+    let mut pty = bardo(&home, &["golem", "run", "--scenario", "known-agent", "--speed", "4"]);
+    for (words, typed, done) in [
+        ("https://golem.example/card.json", "", "Registered, as you approved."),
+        ("0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "79C8", "Given away, as you approved."),
+    ] {
+        open_decision(&mut pty);
+        pty.until_shown(words);
+        press(&mut pty, "a");
+        pty.until_shown("selected: approve once");
+        // The last digits of the new owner are typed, as it cannot be undone.
+        pty.type_keys(typed);
+        press(&mut pty, "\r");
+        pty.until_gone("DECISION");
+        pty.until_shown(done);
+    }
+    press(&mut pty, "0");
+    pty.until_shown("Careful Golem");
     leave(&mut pty);
 }
 
@@ -551,4 +579,49 @@ fn a_console_that_watches_a_network_says_what_it_is_not_attached_to() {
     assert!(!shown.contains("devnet of its own"), "{shown}");
     pty.signal("HUP");
     assert!(pty.ended().success());
+}
+
+/// Delay of each answer of the network that is rehearsed.
+const FAR: Duration = Duration::from_millis(50);
+
+/// Number of times that somebody waited for the network: requests that were under way together count once.
+fn rounds(heard: &[Heard]) -> u32 {
+    let mut times: Vec<Instant> = heard.iter().map(|one| one.at).collect();
+    times.sort_unstable();
+    let (mut rounds, mut until) = (0, None);
+    for at in times {
+        if until.is_none_or(|until| at >= until) {
+            rounds += 1;
+            until = Some(at + FAR);
+        }
+    }
+    rounds
+}
+
+/// Time until the first screen of a rehearsal shows what the wallet holds, with its value, and the rounds to the network.
+fn first_screen(home: &tempfile::TempDir, far: &LyingRpc) -> (Duration, u32) {
+    let before = far.heard().len();
+    let start = Instant::now();
+    let mut pty = bardo(home, &["--fork", &format!("ethereum={}", far.url()), "--brain", "operator"]);
+    pty.until("what the wallet holds", |screen| {
+        let shown = screen.contents();
+        shown.contains("REHEARSAL") && shown.lines().any(|line| line.contains("│ WETH ") && line.contains('$'))
+    });
+    let (took, rounds) = (start.elapsed(), rounds(&far.heard()[before..]));
+    leave(&mut pty);
+    (took, rounds)
+}
+
+/// The goals are 3 s cold over an endpoint that answers after 50 ms, and 0.5 s from the cache. A busy machine's own time
+/// says little, so what is compared is the time that the network costs: its rounds.
+#[test]
+fn the_first_screen_of_a_rehearsal_costs_few_rounds_and_almost_none_from_the_cache() {
+    let devnet = bardo_testkit::devnet::Devnet::start("0", 7);
+    let far = LyingRpc::slow(&devnet.url(0), Box::new(|_, _| {}), FAR);
+    let home = tempfile::tempdir().unwrap();
+    let (cold, cold_rounds) = first_screen(&home, &far);
+    let (cached, cached_rounds) = first_screen(&home, &far);
+    println!("cold {cold:?} in {cold_rounds} rounds, from the cache {cached:?} in {cached_rounds} rounds");
+    assert!(cold_rounds * FAR < Duration::from_secs(3), "{cold_rounds} rounds, {cold:?}");
+    assert!(cached_rounds * FAR < Duration::from_millis(500), "{cached_rounds} rounds, {cached:?}");
 }

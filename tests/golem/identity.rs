@@ -20,7 +20,7 @@ use bardo::safety::approval::{Confirmation, OperatorAnswer};
 use bardo::sandbox::agents;
 use serde_json::{Value, json};
 
-use bardo_testkit::golem_harness::GolemHarness;
+use bardo_testkit::golem_harness::{GolemHarness, permit};
 
 /// Clients that have rated other agents in the devnet's past, so that their ratings count whole.
 const CLIENTS: [&str; 6] = ["ada", "bo", "cleo", "dov", "eve", "finn"];
@@ -113,6 +113,26 @@ impl Registered {
         };
         self.from(client, KnownContract::ReputationRegistry, call).await;
     }
+}
+
+/// Approves the next question as an operator who reads and types what it asks for; gives what the decision forecasts.
+fn approving(harness: &GolemHarness) -> tokio::task::JoinHandle<String> {
+    let queue = harness.acting.pipeline.approval_queue().clone();
+    tokio::spawn(async move {
+        let mut changes = queue.watch();
+        let preview = loop {
+            if let Some(asked) = queue.pending().into_iter().next() {
+                break asked.preview.clone();
+            }
+            changes.changed().await.unwrap();
+        };
+        let expected = preview.permit.expected_outcome.to_string();
+        let confirm = bardo::safety::approval::requirement(&preview);
+        let typed = confirm.confirm.map(|typed| typed.expected);
+        let read = confirm.to_read.into_iter().map(|warning| warning.text).collect();
+        answer(&queue, preview.permit.permit_id, OperatorAnswer::Once, Confirmation { read, typed }, None).unwrap();
+        expected
+    })
 }
 
 fn new_agent() -> Value {
@@ -272,22 +292,7 @@ async fn an_agent_is_transferred_only_by_the_operators_decision() {
     assert_eq!(world.owner().await, me);
 
     let mut events = world.harness.fabric.subscribe(10_000);
-    let queue = world.harness.acting.pipeline.approval_queue().clone();
-    let answering = tokio::spawn(async move {
-        let mut changes = queue.watch();
-        let preview = loop {
-            if let Some(asked) = queue.pending().into_iter().next() {
-                break asked.preview.clone();
-            }
-            changes.changed().await.unwrap();
-        };
-        let expected = preview.permit.expected_outcome.to_string();
-        let confirm = bardo::safety::approval::requirement(&preview);
-        let typed = confirm.confirm.map(|typed| typed.expected);
-        let read = confirm.to_read.into_iter().map(|warning| warning.text).collect();
-        answer(&queue, preview.permit.permit_id, OperatorAnswer::Once, Confirmation { read, typed }, None).unwrap();
-        expected
-    });
+    let answering = approving(&world.harness);
     let call = world.data("identity_transfer_ownership", params);
     let moved = tokio::time::timeout(Duration::from_secs(60), call).await.unwrap();
     let expected = answering.await.unwrap();
@@ -318,4 +323,67 @@ async fn a_golem_asks_about_agents_through_its_api() {
     assert_eq!(asked.status, CallStatus::Success, "{asked:#?}");
     // (58 + 71 + 83 + 90 + 96) / 5 = 79.6 of 100.
     assert!(asked.data.unwrap().to_string().contains("3.98"));
+}
+
+/// Every identity tool that has a kind of action, previewed and committed by a Golem, each by the operator's decision. What
+/// came of it is read from the contracts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_golem_registers_updates_rates_and_hands_over_through_its_api() {
+    let world = Registered::new(GolemHarness::asking("preset = \"demo\"\n").await);
+    let me = world.harness.world.account.unwrap();
+    let golem = world.harness.golem("ada", "agent-keeper");
+    let act = async |kind: &str, params: Value| {
+        let action = json!({"kind": kind, "why": "a test", "params": params});
+        let previewed = golem.call("preview_action", action).await;
+        assert_eq!(previewed.status, CallStatus::Simulated, "{kind}: {previewed:#?}");
+        let answering = approving(&world.harness);
+        let committed = golem.call("commit_action", permit(&previewed)).await;
+        assert_eq!(committed.status, CallStatus::Success, "{kind}: {committed:#?}");
+        answering.await.unwrap();
+        committed.data.unwrap()
+    };
+
+    let registration = json!({"a2a_endpoint": "https://golem.example/card.json", "a2a_skills": ["small-steps"]});
+    let params = json!({"name": "Careful Golem", "description": "Swaps in small steps.", "registration": registration});
+    let registered = act("register-agent", params).await;
+    assert_eq!((&registered["agent_id"], world.owner().await), (&json!(NEW), me));
+
+    let params = json!({"agent_id": NEW, "updates": {"description": "Swaps in smaller steps.", "active": false}});
+    let updated = act("update-agent", params).await;
+    assert_eq!(updated["fields_updated"], json!(["description", "active"]));
+    let uri =
+        world.ask(KnownContract::IdentityRegistry, IdentityRegistry::tokenURICall { tokenId: U256::from(13) }).await;
+    let encoded = uri.strip_prefix("data:application/json;base64,").unwrap();
+    let file = alloy::hex::decode(as_hex(encoded)).unwrap();
+    let file: Value = serde_json::from_slice(&file).unwrap();
+    assert_eq!((&file["name"], &file["active"]), (&json!("Careful Golem"), &json!(false)));
+    assert_eq!(file["description"], "Swaps in smaller steps.");
+
+    let params = json!({"agent_id": "31337:0", "score": 425, "tag1": "fast", "review": "Quoted as filled."});
+    let rated = act("rate-agent", params).await;
+    assert_eq!(rated["feedback_id"], format!("31337:0:{me}:1"));
+    let call = ReputationRegistry::readFeedbackCall { agentId: U256::ZERO, clientAddress: me, feedbackIndex: 1 };
+    let read = world.ask(KnownContract::ReputationRegistry, call).await;
+    assert_eq!((read.value, read.valueDecimals, read.tag1.as_str()), (8_500, 2, "fast"));
+
+    let buyer = agents::account("fathom buyer").unwrap().address();
+    act("hand-over-agent", json!({"agent_id": NEW, "new_owner": buyer.to_string()})).await;
+    assert_eq!(world.owner().await, buyer);
+    // It is somebody else's now: what its file says and whom it belongs to, no Golem of ours may change.
+    for (kind, params) in [
+        ("update-agent", json!({"agent_id": NEW, "updates": {"active": true}})),
+        ("hand-over-agent", json!({"agent_id": NEW, "new_owner": me.to_string()})),
+    ] {
+        let refused = golem.call("preview_action", json!({"kind": kind, "why": "a test", "params": params})).await;
+        assert!(refused.error.is_some(), "{kind}: {refused:#?}");
+    }
+}
+
+/// Base64 as hexadecimal digits, by hand: four characters are three bytes.
+fn as_hex(base64: &str) -> String {
+    let digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let values = base64.trim_end_matches('=').chars().map(|digit| digits.find(digit).unwrap());
+    let bits: String = values.map(|value| format!("{value:06b}")).collect();
+    let bytes = bits.as_bytes().chunks_exact(8).map(|byte| std::str::from_utf8(byte).unwrap());
+    bytes.map(|byte| format!("{:02x}", u8::from_str_radix(byte, 2).unwrap())).collect()
 }

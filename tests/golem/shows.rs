@@ -634,7 +634,7 @@ fn plain(value: &Value) -> Value {
 }
 
 /// Every existing scenario.
-const SHOWS: [&str; 10] = [
+const SHOWS: [&str; 11] = [
     "first-tour",
     "price-moved",
     "falling-price",
@@ -645,6 +645,7 @@ const SHOWS: [&str; 10] = [
     "day-of-trading",
     "repaid-in-time",
     "liquidated",
+    "known-agent",
 ];
 
 /// With the seeds here and in each scenario's own test, all expectations are met with three seeds. A show tells the same
@@ -673,22 +674,6 @@ fn the_same_seed_gives_the_same_story_and_another_seed_another() {
     }
 }
 
-/// Events of the scenario in `examples/known-agent` with these changes, played by its own role.
-fn known_agent(changes: &[(&str, &str)]) -> Vec<Value> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/known-agent");
-    let mut text = std::fs::read_to_string(folder.join("scenario.toml")).unwrap();
-    for (from, to) in changes {
-        assert!(text.contains(from), "{from}");
-        text = text.replacen(from, to, 1);
-    }
-    let home = tempfile::tempdir().unwrap();
-    let file = home.path().join("known-agent.toml");
-    std::fs::write(&file, text).unwrap();
-    std::fs::create_dir(home.path().join("archetypes")).unwrap();
-    std::fs::copy(folder.join("agent-keeper.toml"), home.path().join("archetypes/agent-keeper.toml")).unwrap();
-    told_in(home.path(), file.to_str().unwrap(), &["--archetype", "agent-keeper"])
-}
-
 /// The figures are those of the scenario's `want`; they are computed by hand here, from the formulas in the operator's
 /// guide.
 ///
@@ -699,7 +684,7 @@ fn known_agent(changes: &[(&str, &str)]) -> Vec<Value> {
 /// 13.75)) = 0.0733: 85. Trust (2 · 90 + 5 · 85) / 7 = 86, at most 80. Points: 107, and silver begins at 100.
 #[test]
 fn an_agent_becomes_known_trusted_and_somebody_elses() {
-    let events = known_agent(&[]);
+    let events = events("known-agent", &[]);
     assert_eq!(of_kind(&events, "approval:requested").count(), 2, "the registration and the transfer");
     let verified: Vec<_> = of_kind(&events, "tool:verified").map(|event| event["matched"].clone()).collect();
     assert_eq!(verified, [true, true]);
@@ -712,7 +697,7 @@ fn an_agent_becomes_known_trusted_and_somebody_elses() {
 fn an_agent_that_may_not_register_is_not_known() {
     let refuses = ("operator = \"approve\"", "operator = \"refuse\"");
     let expects = ("expect = [\"success\", \"partial\"]", "expect = [\"rejected\"]");
-    let events = known_agent(&[refuses, expects]);
+    let events = changed("known-agent", &[refuses, expects]);
     assert_eq!(of_kind(&events, "tool:verified").count(), 0);
     assert!(said(&events).contains(&"Not registered, so nobody can find or rate me."), "{:#?}", said(&events));
     assert!(!said(&events).iter().any(|words| words.contains("as you approved")));

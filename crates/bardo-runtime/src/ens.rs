@@ -7,6 +7,9 @@
 //! Of the names that ENSIP-15 allows, only those of lower-case ASCII letters, digits, hyphens and leading underscores are
 //! shown. Normalisation leaves these as they are, and none imitates another script.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 use alloy::eips::BlockId;
 use alloy::network::TransactionBuilder as _;
 use alloy::primitives::Address;
@@ -17,14 +20,31 @@ use alloy::transports::RpcError;
 use alloy_ens::EnsRegistry::resolverCall;
 use alloy_ens::EnsResolver::{addrCall, nameCall};
 use alloy_ens::{ENS_ADDRESS, namehash};
+use futures::stream::{self, StreamExt as _};
 
+use bardo_base::clock::Clock;
 use bardo_base::text::{SafeText, reads_like_address};
-use golem_chain::provider::{ChainClient, ProviderError};
+use golem_chain::network::ChainPlan;
+use golem_chain::provider::{ChainClient, ConnectError, ConnectRules, ProviderError};
 
 /// Networks with ENS's own registry: Ethereum and Sepolia.
 const NETWORKS: [u64; 2] = [1, 11_155_111];
 /// Maximum length of a name that is shown, in characters.
 const MOST_CHARS: usize = 60;
+
+/// Number of names that are looked up at once.
+const AT_ONCE: usize = 8;
+
+/// Error of reading names.
+#[derive(Debug, thiserror::Error)]
+pub enum EnsError {
+    /// The network cannot be reached.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The network does not answer, or its endpoints contradict each other.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+}
 
 /// Reader of the names on one network. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -37,6 +57,34 @@ impl EnsReader {
     /// Reader of the network's own ENS; `None` if it has none.
     pub fn of(client: &ChainClient) -> Option<Self> {
         NETWORKS.contains(&client.chain_id()).then(|| Self::with_registry(client, ENS_ADDRESS))
+    }
+
+    /// Names of these addresses on the first of the planned networks that has ENS; an address without one is left out.
+    ///
+    /// # Errors
+    /// [`EnsError`] if a network that may have ENS cannot be reached, or does not answer.
+    pub async fn names_of(
+        plans: &[ChainPlan],
+        addresses: &BTreeSet<Address>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<BTreeMap<Address, SafeText>, EnsError> {
+        for plan in plans {
+            let chain_id = plan.network.as_ref().map(|network| network.chain_id).or(plan.chain_id);
+            if chain_id.is_some_and(|id| !NETWORKS.contains(&id)) {
+                continue;
+            }
+            let client = ChainClient::connect(plan, ConnectRules::default(), Arc::clone(&clock)).await?;
+            let Some(reader) = Self::of(&client) else { continue };
+            let reader = &reader;
+            let asked = addresses.iter().map(|address| async move { (*address, reader.name_of(*address).await) });
+            let answers: Vec<_> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
+            let mut names = BTreeMap::new();
+            for (address, name) in answers {
+                names.extend(name?.map(|name| (address, name)));
+            }
+            return Ok(names);
+        }
+        Ok(BTreeMap::new())
     }
 
     /// Reader of the names in `registry`.

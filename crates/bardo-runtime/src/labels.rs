@@ -166,6 +166,28 @@ enum OperatorName {
     EnsLikeAnother,
 }
 
+impl OperatorName {
+    /// True for the operator's own words.
+    const fn is_operators(self) -> bool {
+        match self {
+            Self::OwnAccount | Self::Label => true,
+            Self::Ens | Self::EnsLikeAnother => false,
+        }
+    }
+}
+
+/// Words for a name, with its origin.
+fn words_of(name: &SafeText, kind: OperatorName) -> SafeText {
+    match kind {
+        OperatorName::OwnAccount => SafeText::clean(&format!("own account {name}"), 60),
+        OperatorName::Label => SafeText::clean(&format!("label “{name}”"), 60),
+        OperatorName::Ens => SafeText::clean(&format!("ENS “{name}”"), 80),
+        OperatorName::EnsLikeAnother => {
+            SafeText::clean(&format!("ENS “{name}”, like the name of ANOTHER address"), 120)
+        }
+    }
+}
+
 impl AddressNames {
     /// Collects the names of keys and labels. Contracts are named by the network's address book where they are shown.
     pub fn of(own: &[(SafeText, Address)], labels: &[Label]) -> Self {
@@ -181,33 +203,37 @@ impl AddressNames {
         if let Some(contract) = network.and_then(|network| network.book.name_of(address)) {
             return Some(SafeText::clean(&contract, 60));
         }
-        self.names.get(&address).map(|(name, origin)| match origin {
-            OperatorName::OwnAccount => SafeText::clean(&format!("own account {name}"), 60),
-            OperatorName::Label => SafeText::clean(&format!("label “{name}”"), 60),
-            OperatorName::Ens => SafeText::clean(&format!("ENS “{name}”"), 80),
-            OperatorName::EnsLikeAnother => {
-                SafeText::clean(&format!("ENS “{name}”, like the name of ANOTHER address"), 120)
-            }
-        })
+        self.names.get(&address).map(|(name, kind)| words_of(name, *kind))
     }
 
     /// Adds the names of the Ethereum Name Service, of addresses without a name of the operator's.
     pub fn with_ens(mut self, names: &BTreeMap<Address, SafeText>) -> Self {
-        let own: Vec<(Address, SafeText)> = self.names.iter().map(|(at, (name, _))| (*at, name.clone())).collect();
-        for (address, name) in names {
-            // `alice.eth` is as near to the label `Alice` as `alice` is.
-            let first = name.as_str().split('.').next().unwrap_or_default();
-            let others = || own.iter().filter(|(at, _)| at != address).map(|(_, other)| other.as_str());
-            let like = |text: &str| {
-                let text = SafeText::clean(text, MOST_CHARS);
-                others().any(|other| other == text.as_str())
-                    || lookalike(&text, others()).is_some_and(|what| what.of.is_some())
-            };
-            let kind =
-                if like(name.as_str()) || like(first) { OperatorName::EnsLikeAnother } else { OperatorName::Ens };
+        let kinds: Vec<OperatorName> = names.iter().map(|(address, name)| self.kind_of_ens(*address, name)).collect();
+        for ((address, name), kind) in names.iter().zip(kinds) {
             self.names.entry(*address).or_insert_with(|| (name.clone(), kind));
         }
         self
+    }
+
+    /// A name of the Ethereum Name Service as it is shown: it says whose words it is, and whether it is like the operator's
+    /// name of another address.
+    pub fn describe_ens(&self, address: Address, name: &SafeText) -> SafeText {
+        words_of(name, self.kind_of_ens(address, name))
+    }
+
+    fn kind_of_ens(&self, address: Address, name: &SafeText) -> OperatorName {
+        let others = || {
+            let own = self.names.iter().filter(|(at, (_, kind))| **at != address && kind.is_operators());
+            own.map(|(_, (other, _))| other.as_str())
+        };
+        let like = |text: &str| {
+            let text = SafeText::clean(text, MOST_CHARS);
+            others().any(|other| other == text.as_str())
+                || lookalike(&text, others()).is_some_and(|what| what.of.is_some())
+        };
+        // `alice.eth` is as near to the label `Alice` as `alice` is.
+        let first = name.as_str().split('.').next().unwrap_or_default();
+        if like(name.as_str()) || like(first) { OperatorName::EnsLikeAnother } else { OperatorName::Ens }
     }
 
     /// Addresses with their names, as they are shown.

@@ -4,6 +4,9 @@
 //!
 //! Not here: trading (see `market`) and price feeds (see `keeper`).
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use alloy::primitives::keccak256;
 
 /// An asset with a dollar price.
@@ -185,11 +188,29 @@ fn deviation(seed: u64, asset: PricedAsset, age: u64) -> i128 {
 /// Smooth noise between ± one billion: random values at multiples of `length` seconds, with eased interpolation.
 fn wave(seed: u64, asset: PricedAsset, number: usize, length: u64, age: u64) -> i128 {
     let step = age / length;
-    let from = lattice(seed, asset, number, step);
-    let to = lattice(seed, asset, number, step + 1);
+    let from = known_lattice(seed, asset, number, step);
+    let to = known_lattice(seed, asset, number, step + 1);
     let at = i128::from(age % length) * 1_000_000 / i128::from(length);
     let eased = at * at * (3_000_000 - 2 * at) / 1_000_000_000_000;
     from + (to - from) * eased / 1_000_000
+}
+
+thread_local! {
+    /// Values of [`lattice`] by its arguments: consecutive blocks need the same ones.
+    static LATTICE: RefCell<BTreeMap<(u64, PricedAsset, usize, u64), i128>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// Maximum number of remembered values: those of all assets and waves, for several markets.
+const MOST_REMEMBERED: usize = 1_024;
+
+/// Like [`lattice`], which is computed once.
+fn known_lattice(seed: u64, asset: PricedAsset, number: usize, step: u64) -> i128 {
+    LATTICE.with_borrow_mut(|known| {
+        if known.len() > MOST_REMEMBERED {
+            known.clear();
+        }
+        *known.entry((seed, asset, number, step)).or_insert_with(|| lattice(seed, asset, number, step))
+    })
 }
 
 fn lattice(seed: u64, asset: PricedAsset, number: usize, step: u64) -> i128 {

@@ -31,7 +31,7 @@ pub use pnl::{PnlDay, PnlState, PnlSums, PnlToken};
 pub use snapshot::{
     AllowanceState, AllowancesState, BreakerState, ChainHoldings, Custody, GrantState, HoldingRow, LimitUsage,
     NamedAddress, PolicyState, SessionSnapshot, SilentToken, SpendState, StopLossState, StopState, WatchedHoldings,
-    names_in,
+    name_addresses, names_in,
 };
 pub use transactions::{
     ChainTransactions, Inclusion, NonceGap, OpenOrderRow, TransactionRow, TransactionsState, WaitingPlan,

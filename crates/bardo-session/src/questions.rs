@@ -13,6 +13,7 @@ use std::fmt;
 use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
+use crate::handle::NamedAddress;
 use crate::market::MoneyKind;
 use bardo_base::fabric::{AskReason, BindingLimit, LiquidationMove, SafetyCheck, health_factor};
 
@@ -198,6 +199,9 @@ pub struct PolicyRequest {
     /// earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub binding: Vec<BindingLimit>,
+    /// Names of the addresses in the changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<NamedAddress>,
     /// Exact texts of both policies, from which a second operator computes hashes and changes again. They are parsed,
     /// never drawn. `None` if no second approval is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

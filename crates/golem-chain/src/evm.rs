@@ -8,6 +8,8 @@
 
 mod stand_in;
 
+use std::cell::RefCell;
+
 use alloy::consensus::{Transaction, TxType};
 use alloy::eips::eip1559::{BaseFeeParams, calc_next_block_base_fee};
 use alloy::eips::eip7840::BlobParams;
@@ -17,10 +19,13 @@ use revm::ExecuteEvm;
 use revm::context::either::Either;
 use revm::context::result::{EVMError, ExecResultAndState, ExecutionResult, HaltReason, InvalidTransaction};
 use revm::context::{BlockEnv, CfgEnv, Context, TxEnv};
+use revm::context_interface::FrameStack;
 use revm::context_interface::block::BlobExcessGasAndPrice;
 use revm::database_interface::{DatabaseRef, EmptyDB, ErasedError, WrapDatabaseRef};
-use revm::handler::{MainBuilder, MainContext, MainnetContext, MainnetEvm, SystemCallEvm};
+use revm::handler::instructions::EthInstructions;
+use revm::handler::{EthFrame, EthPrecompiles, MainBuilder, MainContext, MainnetContext, MainnetEvm, SystemCallEvm};
 use revm::inspector::{InspectEvm, Inspector};
+use revm::interpreter::interpreter::EthInterpreter;
 use revm::state::EvmState;
 
 pub use revm::primitives::hardfork::SpecId;
@@ -48,6 +53,9 @@ pub type EvmError = EVMError<DatabaseError, InvalidTransaction>;
 
 /// Gas limit of a single transaction since Osaka, 2^24 ([EIP-7825](https://eips.ethereum.org/EIPS/eip-7825)).
 pub const TRANSACTION_GAS_CAP: u64 = 1 << 24;
+
+/// Number of call frames that are allocated at first, as many as revm allocates.
+const PREPARED_FRAMES: usize = 8;
 
 /// Chain id and hardfork that an execution follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,6 +192,36 @@ pub fn transact(
 ) -> Result<Execution, EvmError> {
     let mut evm: Evm<'_> = context(database, rules, block, checks, &tx).build_mainnet();
     evm.transact(tx)
+}
+
+thread_local! {
+    /// Call frames of this thread's last transaction of a block.
+    static FRAMES: RefCell<Option<FrameStack<EthFrame<EthInterpreter>>>> = const { RefCell::new(None) };
+}
+
+/// Like [`transact`], for the transactions of a block, which follow each other on one thread: their call frames, 32 KiB
+/// each, are allocated once. A thread keeps as many as its deepest transaction had, so this is not for calls.
+///
+/// # Errors
+/// As [`transact`].
+pub(crate) fn transact_in_block(
+    database: &DynDatabase<'_>,
+    rules: &ChainRules,
+    block: &BlockContext,
+    checks: CheckMode,
+    tx: TxEnv,
+) -> Result<Execution, EvmError> {
+    let ctx = context(database, rules, block, checks, &tx);
+    let mut evm: Evm<'_> = MainnetEvm {
+        ctx,
+        inspector: (),
+        instruction: EthInstructions::new_mainnet_with_spec(rules.spec),
+        precompiles: EthPrecompiles::new(rules.spec),
+        frame_stack: FRAMES.take().unwrap_or_else(|| FrameStack::new_prealloc(PREPARED_FRAMES)),
+    };
+    let executed = evm.transact(tx);
+    FRAMES.set(Some(evm.frame_stack));
+    executed
 }
 
 /// Like [`transact`], with an inspector that sees every step.

@@ -4,6 +4,7 @@
 //! name = "first-tour"
 //! about = "Each kind of card once, and one decision."
 //! operator = "wait"          # answer where no person decides: wait, approve, refuse
+//! archetype = "agent-keeper" # role that plays it where none is configured; absent for the usual one
 //!
 //! [[beat]]
 //! at = 8                     # seconds since the start
@@ -85,6 +86,7 @@ const BUNDLED: &[(&str, &str)] = &[
     ("market-maker", include_str!("../../../assets/scenarios/market-maker.toml")),
     ("repaid-in-time", include_str!("../../../assets/scenarios/repaid-in-time.toml")),
     ("liquidated", include_str!("../../../assets/scenarios/liquidated.toml")),
+    ("known-agent", include_str!("../../../assets/scenarios/known-agent.toml")),
 ];
 
 /// Script of a Golem's steps and of external events.
@@ -98,6 +100,9 @@ pub struct Scenario {
     /// Answer to approval requests where no person decides.
     #[serde(default)]
     pub operator: ScriptedOperator,
+    /// Name of the role that plays it where none is configured; `None` for the usual one.
+    #[serde(default)]
+    pub archetype: Option<String>,
     /// Step of simulated time, in seconds. A scenario with a tick runs on its own simulated time, even on a screen.
     #[serde(default)]
     pub tick: Option<u64>,
@@ -367,7 +372,8 @@ impl Scenario {
         };
         let (name, about) = ("quiet".to_owned(), "Nothing happens.".to_owned());
         let (steps, operator) = (vec![words], ScriptedOperator::Wait);
-        Self { name, about, operator, tick: None, phases: Vec::new(), steps, events: Vec::new(), later: Vec::new() }
+        let (archetype, tick, phases, events, later) = (None, None, Vec::new(), Vec::new(), Vec::new());
+        Self { name, about, operator, archetype, tick, phases, steps, events, later }
     }
 
     /// Returns the times of all steps and external events, in seconds and in order.

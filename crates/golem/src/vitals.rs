@@ -82,6 +82,37 @@ impl AccountValue {
     /// Value of which nothing is known.
     const UNKNOWN: Self =
         Self { equity: None, gas_wei: None, lending: Vec::new(), lending_unread: true, lacks_positions: false };
+
+    /// Values the holdings of an account on all chains and bridges. Without one of the chains, or the ledger, equity and gas
+    /// are unknown, and the debts of the others are not: they are repaid all the same.
+    pub async fn read(world: &ToolEnvironment, account: Address) -> Self {
+        let Some(bridges) = bridges(world, account) else { return Self::UNKNOWN };
+        let asked = world.chains().iter().map(|chain| held(world, chain, account, &bridges));
+        let asked = futures::future::join_all(asked).await;
+        let is_whole = world.lost().is_empty() && asked.iter().all(Result::is_ok);
+        let chains: Vec<ChainValue> = asked.into_iter().flatten().collect();
+        if !is_whole {
+            let lending = chains.into_iter().filter_map(|held| held.lending).collect();
+            return Self { lending, ..Self::UNKNOWN };
+        }
+        let delivered: BTreeSet<B256> = chains.iter().flat_map(|held| held.delivered.iter().copied()).collect();
+        let mut worth = Self {
+            equity: Some(Usd::ZERO),
+            gas_wei: Some(U256::ZERO),
+            lending: Vec::new(),
+            lending_unread: false,
+            lacks_positions: chains.iter().any(|held| held.lacks_positions),
+        };
+        for held in chains {
+            let locked = held.locked.iter().filter(|(id, _)| !delivered.contains(id)).map(|(_, value)| *value);
+            for value in std::iter::once(held.value).chain(locked) {
+                worth.equity = worth.equity.zip(value).and_then(|(sum, value)| sum.checked_add(value).ok());
+            }
+            worth.gas_wei = worth.gas_wei.map(|sum| sum.saturating_add(held.coin));
+            worth.lending.extend(held.lending);
+        }
+        worth
+    }
 }
 
 /// Vitals meter of a Golem.
@@ -188,7 +219,7 @@ impl VitalsMeter {
 
     /// Measures the vitals at `now`, in milliseconds since the Unix epoch.
     pub async fn read(&mut self, now: u64) -> (PhaseReading, AccountValue) {
-        let worth = self.worth().await;
+        let worth = AccountValue::read(&self.world, self.account).await;
         self.mark.note(now, worth.equity);
         self.count_failures();
         let reading = PhaseReading {
@@ -204,37 +235,6 @@ impl VitalsMeter {
             health: lending::health(&worth.lending, worth.lending_unread, self.least_health()),
         };
         (reading, worth)
-    }
-
-    /// Values the holdings on all chains and bridges. Without one of the chains, or the ledger, equity and gas are unknown,
-    /// and the debts of the others are not: they are repaid all the same.
-    async fn worth(&self) -> AccountValue {
-        let Some(bridges) = bridges(&self.world, self.account) else { return AccountValue::UNKNOWN };
-        let asked = self.world.chains().iter().map(|chain| held(&self.world, chain, self.account, &bridges));
-        let asked = futures::future::join_all(asked).await;
-        let is_whole = self.world.lost().is_empty() && asked.iter().all(Result::is_ok);
-        let chains: Vec<ChainValue> = asked.into_iter().flatten().collect();
-        if !is_whole {
-            let lending = chains.into_iter().filter_map(|held| held.lending).collect();
-            return AccountValue { lending, ..AccountValue::UNKNOWN };
-        }
-        let delivered: BTreeSet<B256> = chains.iter().flat_map(|held| held.delivered.iter().copied()).collect();
-        let mut worth = AccountValue {
-            equity: Some(Usd::ZERO),
-            gas_wei: Some(U256::ZERO),
-            lending: Vec::new(),
-            lending_unread: false,
-            lacks_positions: chains.iter().any(|held| held.lacks_positions),
-        };
-        for held in chains {
-            let locked = held.locked.iter().filter(|(id, _)| !delivered.contains(id)).map(|(_, value)| *value);
-            for value in std::iter::once(held.value).chain(locked) {
-                worth.equity = worth.equity.zip(value).and_then(|(sum, value)| sum.checked_add(value).ok());
-            }
-            worth.gas_wei = worth.gas_wei.map(|sum| sum.saturating_add(held.coin));
-            worth.lending.extend(held.lending);
-        }
-        worth
     }
 
     /// Estimates how long the gas lasts at the rate of the last hour.

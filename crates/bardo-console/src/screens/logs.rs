@@ -14,6 +14,7 @@ use crate::theme::{Role, Theme};
 use crate::widgets::paint::cut;
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
+use bardo_session::handle::name_addresses;
 
 /// Identity of a line: event number and kind. A gap line has the number of the last missed event, which may have its
 /// own line.
@@ -48,16 +49,22 @@ pub(super) const fn role(level: LogLevel) -> Role {
     }
 }
 
+/// Text of a line, with names beside whole addresses.
+fn named_text(line: &LogLine, known: &ScreenContext<'_>) -> String {
+    let names = known.snapshot.map_or(&[][..], |snapshot| snapshot.names.as_slice());
+    name_addresses(line.text.as_str(), names)
+}
+
 impl Logs {
     /// Returns true if a line matches every word of the filter. `kind:`, `call:` and `level:` match those parts.
-    fn fits(&self, line: &LogLine) -> bool {
+    fn fits(&self, line: &LogLine, known: &ScreenContext<'_>) -> bool {
         self.filter.describe().all(|word| match word.split_once(':') {
             Some(("kind", kind)) => line.kind.contains(kind),
             Some(("call", call)) => line.call_id.is_some_and(|id| id.to_string().to_lowercase().contains(call)),
             Some(("level", level)) => line.level.word() == level,
             _ => {
                 let code = line.code.is_some_and(|code| code.as_str().to_lowercase().contains(&word));
-                code || line.text.as_str().to_lowercase().contains(&word) || line.kind.contains(word.as_str())
+                code || named_text(line, known).to_lowercase().contains(&word) || line.kind.contains(word.as_str())
             }
         })
     }
@@ -75,7 +82,7 @@ impl Logs {
 
     /// Lines that match level and filter, newest first.
     fn lines<'a>(&'a self, known: &'a ScreenContext<'_>) -> impl Iterator<Item = &'a LogLine> {
-        known.feed.lines_from(self.least).filter(|line| self.fits(line))
+        known.feed.lines_from(self.least).filter(|line| self.fits(line, known))
     }
 
     /// Moves the selection. Returns true if the action moves a selection.
@@ -118,7 +125,7 @@ impl Widget for LogPanel<'_> {
                 (if selected { "▸" } else { " " }.to_owned(), Role::Key),
                 (format!("{} ", time_of_day(one.at / 1000)), Role::TextDim),
                 (format!("{:<18} ", one.kind), Role::TextDim),
-                (one.text.to_string(), text),
+                (named_text(one, known), text),
                 (one.code.map(|code| format!("  {code}")).unwrap_or_default(), Role::TextDim),
             ];
             painter.line(&cut(&pieces, usize::from(inner.width).saturating_sub(1)))
@@ -182,7 +189,12 @@ impl ScreenView for Logs {
             }
             Action::Copy => {
                 let line = self.lines(known).find(|line| Some(name(line)) == self.selected)?;
-                return Some(vec![ScreenRequest::Copy(format!("{} {} {}", line.at, line.kind, line.text))]);
+                return Some(vec![ScreenRequest::Copy(format!(
+                    "{} {} {}",
+                    line.at,
+                    line.kind,
+                    named_text(line, known)
+                ))]);
             }
             _ => return None,
         }

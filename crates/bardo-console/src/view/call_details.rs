@@ -21,7 +21,7 @@ use crate::widgets::{CardKeys, Moment, all_rows};
 use bardo_base::fabric::{CheckOutcome, SimulatedChange};
 use bardo_base::text::SafeText;
 use bardo_session::audit_words;
-use bardo_session::handle::QueryResult;
+use bardo_session::handle::{NamedAddress, QueryResult, names_in};
 
 /// Page with the details of a call.
 pub(super) struct CallDetailsPage<'a> {
@@ -74,6 +74,23 @@ fn exact_rows(call: &CallSeen) -> Vec<Row> {
     fields(asked).into_iter().chain(fields(answered)).map(row).collect()
 }
 
+/// Rows of the whole addresses that the call was given or answered, and that have a name.
+fn named_rows(call: &CallSeen, names: &[NamedAddress]) -> Vec<Row> {
+    let asked = call.start.as_ref().map(|start| start.params.value());
+    let answered = call.end.as_ref().and_then(|end| end.card.as_ref()).map(|card| &card.data);
+    let found = asked.into_iter().chain(answered).flat_map(|value| names_in(value, names));
+    let mut shown: Vec<&NamedAddress> = Vec::new();
+    for named in found {
+        if !shown.contains(&named) {
+            shown.push(named);
+        }
+    }
+    let row = |one: &NamedAddress| {
+        Row::new(one.address.to_string(), Role::TextStrong).then(format!("  {}", one.name), Role::Text)
+    };
+    shown.into_iter().map(row).collect()
+}
+
 /// Row of a simulated balance change.
 fn change_row(change: &SimulatedChange) -> Row {
     let role = if change.change.as_str().starts_with('+') { Role::PriceUp } else { Role::PriceDown };
@@ -103,6 +120,12 @@ fn rows(state: &State, call_details: &CallDetails, call: Option<&CallSeen>, colu
         if !exact.is_empty() {
             part(&mut rows, "Exact figures");
             rows.extend(exact);
+        }
+        let named =
+            named_rows(call, state.session.snapshot.as_ref().map_or(&[][..], |snapshot| snapshot.names.as_slice()));
+        if !named.is_empty() {
+            part(&mut rows, "Names");
+            rows.extend(named);
         }
         if let Some(memory) = call.memory.as_ref().filter(|memory| memory.similar > 0) {
             part(&mut rows, "Memory");

@@ -274,7 +274,13 @@ pub(super) fn asked() -> SessionNews {
     let swap = Question { of: 2, ..samples::question() };
     let change =
         PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false };
-    let policy = PolicyRequest { file: text("policy.toml"), changes: vec![change], binding: Vec::new(), texts: None };
+    let policy = PolicyRequest {
+        file: text("policy.toml"),
+        changes: vec![change],
+        binding: Vec::new(),
+        names: Vec::new(),
+        texts: None,
+    };
     let looser = Question {
         number: 2,
         place: 2,

@@ -1,7 +1,5 @@
 //! Names that are shown, and on a devnet those that lead back to their address.
 
-use std::sync::Arc;
-
 use alloy::primitives::{B256, U256, address, keccak256};
 use alloy::rpc::types::TransactionReceipt;
 

@@ -208,6 +208,9 @@ impl SessionState {
         if scenario.tick.is_some() && !self.has_own_time {
             return Err(CommandError::OwnTime(name.to_owned()));
         }
+        if let Some(role) = scenario.archetype.as_ref().filter(|role| self.role.as_str() != role.as_str()) {
+            return Err(CommandError::OtherRole { show: name.to_owned(), role: role.clone() });
+        }
         let asked_at = self.sources.clock.steady_millis();
         lines.shows.try_send(scenario.clone()).map_err(|_| CommandError::NoPlayer)?;
         let waits = self.sources.queue.as_ref().is_some_and(|queue| !queue.pending().is_empty());

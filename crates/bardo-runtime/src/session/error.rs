@@ -158,6 +158,14 @@ pub(super) enum CommandError {
     /// The show needs a simulated clock.
     #[error("this scenario runs on its own clock: quit, then start it with bardo --scenario {0}")]
     OwnTime(String),
+    /// The show belongs to another role.
+    #[error("this scenario is played by the role {role}: quit, then start it with bardo --scenario {show}")]
+    OtherRole {
+        /// Name of the show.
+        show: String,
+        /// Name of its role.
+        role: String,
+    },
     /// The Golem plays no shows.
     #[error("this session no longer plays scenarios")]
     NoPlayer,

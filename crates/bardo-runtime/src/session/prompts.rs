@@ -12,6 +12,7 @@ use bardo_safety::approval::ApprovalRequirement;
 use bardo_safety::operator_proof::Authorisation;
 use bardo_safety::policy::{BindingCap, PendingPolicy, Policy};
 use bardo_safety::stop::{ActiveStop, OTHER_COPY_STOPPED, RestoredCopy};
+use bardo_session::handle::NamedAddress;
 use bardo_session::market::MoneyKind;
 use bardo_session::questions::{
     AnswerKind, AnswerOption, PolicyChange, PolicyRequest, PolicyTexts, Question, QuestionKey, RequestSubject,
@@ -274,7 +275,7 @@ pub(super) fn policy_question(
     second: Option<SecondApprovalRequest>,
     file: &str,
     since: u64,
-    money: MoneyKind,
+    (money, names): (MoneyKind, &[NamedAddress]),
 ) -> Question {
     let text = |words: &str| SafeText::clean(words, 200);
     let changes: Vec<PolicyChange> = pending
@@ -295,7 +296,14 @@ pub(super) fn policy_question(
     let texts_of = |policy: &Policy| policy.sources().iter().map(ToString::to_string).collect();
     let texts = second.as_ref().map(|_| PolicyTexts { in_force: texts_of(in_force), new: texts_of(&pending.policy) });
     let binding = pending.policy.binding(&pending.changes).into_iter().map(binding_limit).collect();
-    let about = RequestSubject::Policy(PolicyRequest { file: text(file), changes, binding, texts });
+    // Whom a change names stands beside the whole address, as everywhere.
+    let written: Vec<&str> = changes.iter().flat_map(|change| [change.from.as_str(), change.to.as_str()]).collect();
+    let is_in = |named: &&NamedAddress| {
+        let address = named.address.to_string().to_lowercase();
+        written.iter().any(|text| text.to_lowercase().contains(&address))
+    };
+    let names = names.iter().filter(is_in).cloned().collect();
+    let about = RequestSubject::Policy(PolicyRequest { file: text(file), changes, binding, names, texts });
     let mut question = plain(QuestionKey::Policy(hash), since, &title, AskReason::LoosensPolicy, about, money);
     question.confirm = policy_requirement(hash, money).confirm;
     for offered in question.answers.iter_mut().filter(|offered| offered.kind == AnswerKind::Once) {
@@ -382,7 +390,7 @@ mod tests {
         let pending = PendingPolicy { changes: in_force.changes(&new), policy: Arc::clone(&new) };
         let entry = Some(B256::repeat_byte(1));
         let second = SecondApprovalRequest { approvers: Vec::new(), policy: in_force.hash(), entry, given: None };
-        let question = policy_question(&pending, &in_force, Some(second), "policy.toml", 0, MoneyKind::Play);
+        let question = policy_question(&pending, &in_force, Some(second), "policy.toml", 0, (MoneyKind::Play, &[]));
         let expected = in_force.changes(&new);
         assert!(expected.iter().any(|change| change.field.contains("second_approval")), "{expected:?}");
         assert_eq!(policy_changes(&question).unwrap(), expected);

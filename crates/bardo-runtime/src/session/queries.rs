@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use alloy::primitives::Address;
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::state::SessionState;
 use super::watching::ReportedState;
@@ -28,6 +30,7 @@ use bardo_session::handle::{
     PnlState, PolicyState, QueryResult, SessionQuery, SessionSnapshot, SpendState, StopLossState, StopState,
     WatchedHoldings,
 };
+use golem::vitals::AccountValue;
 use golem_chain::network::{BookToken, Network};
 use golem_chain::token::TokenId;
 
@@ -37,6 +40,8 @@ const MOST_ENTRIES: u32 = 1_000;
 const ENS_LASTS: u64 = 600_000;
 /// Maximum number of ENS names that are looked up at once.
 const MOST_ENS: usize = 16;
+/// Maximum time to read the value at the end of a session, for which the operator waits.
+const LAST_READING: Duration = Duration::from_secs(3);
 /// Maximum number of watch-only accounts whose holdings are read.
 const MOST_WATCHED: usize = 20;
 
@@ -122,6 +127,14 @@ impl SessionState {
             *known = now;
             changed
         })
+    }
+
+    /// Reads the value at the end of the session, if something moved it since the first reading: a session that stops right
+    /// after a trade has no later heartbeat.
+    pub(super) async fn read_last_value(&self) {
+        let Some(account) = self.sources.world.account.filter(|_| self.stats().awaits_last_value()) else { return };
+        let read = timeout(LAST_READING, AccountValue::read(&self.sources.world, account)).await;
+        self.stats().close_at(read.ok().and_then(|value| value.equity));
     }
 
     /// Looks up the ENS names of labelled accounts, of spenders, and of the parties to open requests, where a connected

@@ -320,6 +320,7 @@ impl SessionState {
         let flushing = state.sources.fabric.clone();
         // Flushing the journal is worth a moment; a failing disk has been reported already.
         let _flushed = tokio::task::spawn_blocking(move || flushing.flush()).await;
+        state.read_last_value().await;
         let mut session_summary = state.stats().session_summary(&state.journal_words());
         session_summary.chains_ended = state.sources.sandbox.as_ref().is_some_and(|sandbox| !sandbox.is_kept());
         session_summary.paper = state.sources.paper.as_ref().is_some_and(PaperMode::on);

@@ -28,6 +28,8 @@ pub(super) struct SessionStats {
     open: BTreeMap<StepKey, SafeText>,
     /// Signed orders that can still be filled.
     orders: BTreeMap<B256, SafeText>,
+    /// True once a transaction was included or an order filled: a value read before is not that of the end.
+    has_moved: bool,
     /// Calls that end with an error but did not fail.
     held_back: BTreeSet<CallId>,
 }
@@ -78,6 +80,7 @@ impl SessionStats {
                     self.open.insert(step_of(event.call_id, update), SafeText::clean(&words, 200));
                 }
                 TxState::Confirmed | TxState::Reverted | TxState::Dropped => {
+                    self.has_moved |= update.state != TxState::Dropped;
                     self.open.remove(&step_of(event.call_id, update));
                 }
             },
@@ -95,7 +98,10 @@ impl SessionStats {
 
     fn note_order(&mut self, hash: B256, ended: bool, words: &str) {
         match ended {
-            true => drop(self.orders.remove(&hash)),
+            true => {
+                self.has_moved = true;
+                self.orders.remove(&hash);
+            }
             false => drop(self.orders.insert(hash, SafeText::clean(words, 200))),
         }
     }
@@ -133,6 +139,23 @@ impl SessionStats {
         }
     }
 
+    /// True if the value at the start and something that moved it are known, so that the value at the end must be read.
+    pub(super) fn awaits_last_value(&self) -> bool {
+        self.has_moved && self.counts.equity.is_some()
+    }
+
+    /// Sets the value at the end, in dollars. Without one, the summary compares nothing: an earlier value would say that
+    /// the last trades cost nothing.
+    pub(super) fn close_at(&mut self, value: Option<Usd>) {
+        let compared = self.counts.equity.zip(value).map(|((first, _), last)| (first, last));
+        if compared.is_none() && self.counts.equity.is_some() {
+            self.remark(
+                "The holdings at the end could not be read, so what the session made or lost is not shown here.",
+            );
+        }
+        self.counts.equity = compared;
+    }
+
     /// Latest known total value, in dollars.
     pub(super) fn equity(&self) -> Option<Usd> {
         self.counts.equity.map(|(_, last)| last)
@@ -143,4 +166,67 @@ type StepKey = (Option<CallId>, u32, bool);
 
 fn step_of(call_id: Option<CallId>, update: &TxUpdate) -> StepKey {
     (call_id, update.leg, update.purpose == Some(TxPurpose::CleanUp))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bardo_base::fabric::Vitals;
+    use bardo_base::model::Phase;
+
+    fn event(kind: EventKind) -> Event {
+        Event { seq: 1, at: 0, golem_id: GolemId::operator(), call_id: None, kind }
+    }
+
+    fn vitals(equity: Usd) -> Event {
+        event(EventKind::Vitals(Box::new(Vitals {
+            phase: Phase::Thriving,
+            why: SafeText::default(),
+            equity: Some(equity),
+            high_water: None,
+            drawdown_bps: None,
+            stop_loss_bps: 0,
+            gas_runway_seconds: None,
+            gas_wei: None,
+            failures: 0,
+            failures_limit: 0,
+            age_seconds: 0,
+            lifespan_seconds: None,
+            lending: None,
+        })))
+    }
+
+    fn transaction(state: TxState) -> Event {
+        event(EventKind::TxUpdate(TxUpdate {
+            chain_id: 1,
+            hash: B256::repeat_byte(1),
+            leg: 1,
+            of: 1,
+            state,
+            block: None,
+            gas_cost_wei: None,
+            purpose: Some(TxPurpose::Main),
+        }))
+    }
+
+    /// Heartbeats before a trade say nothing of what it cost: the value at the end is read after it.
+    #[test]
+    fn a_session_that_stops_right_after_a_trade_reads_its_value_again() {
+        let journal = SafeText::default();
+        let mut stats = SessionStats::default();
+        stats.take(&vitals(Usd::whole(1_000)));
+        assert!(!stats.awaits_last_value(), "nothing moved");
+        stats.take(&transaction(TxState::Signed));
+        stats.take(&transaction(TxState::Dropped));
+        assert!(!stats.awaits_last_value(), "nothing was included");
+        stats.take(&transaction(TxState::Confirmed));
+        assert!(stats.awaits_last_value());
+        stats.close_at(Some(Usd::whole(996)));
+        assert_eq!(stats.session_summary(&journal).equity, Some((Usd::whole(1_000), Usd::whole(996))));
+        // An unread value is none, and not that of the last heartbeat.
+        stats.close_at(None);
+        let told = stats.session_summary(&journal);
+        assert_eq!(told.equity, None);
+        assert!(told.remarks.iter().any(|words| words.as_str().contains("could not be read")), "{:?}", told.remarks);
+    }
 }

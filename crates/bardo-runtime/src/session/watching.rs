@@ -679,7 +679,9 @@ impl SessionState {
                 watched.policy_since = Some((hash, since));
                 let needs_password = self.needs_password(&Authorisation::AcceptPolicy { hash });
                 let second = self.sources.rules.as_ref().and_then(|rules| second_of_policy(rules, &pending.policy));
-                let question = policy_question(&pending, &in_force, second, &file, since, self.money());
+                let names = self.links.names.borrow().all();
+                let whom = (self.money(), names.as_slice());
+                let question = policy_question(&pending, &in_force, second, &file, since, whom);
                 all.push(Question { needs_password, ..question });
             }
             None => watched.policy_since = None,

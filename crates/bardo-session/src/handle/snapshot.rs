@@ -118,6 +118,29 @@ pub fn names_in<'n>(value: &Value, names: &'n [NamedAddress]) -> Vec<&'n NamedAd
     names.iter().filter(|name| found.contains(&name.address)).collect()
 }
 
+/// A text with the name of every whole address in it beside that address, such as `0x15d3…6A65 (label “Savings”)` with
+/// all its digits.
+pub fn name_addresses(text: &str, names: &[NamedAddress]) -> String {
+    let mut named = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("0x") {
+        let (before, from) = rest.split_at(at);
+        named.push_str(before);
+        // Longer digits are a hash, and fewer are no address.
+        let digits = from.chars().skip(2).take_while(char::is_ascii_hexdigit).count();
+        let (word, after) = from.split_at_checked(2 + digits).unwrap_or((from, ""));
+        named.push_str(word);
+        if let Some(address) = Some(word).filter(|_| digits == 40).and_then(|word| word.parse::<Address>().ok())
+            && let Some(known) = names.iter().find(|one| one.address == address)
+        {
+            named.push_str(&format!(" ({})", known.name));
+        }
+        rest = after;
+    }
+    named.push_str(rest);
+    named
+}
+
 /// Stop in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopState {
@@ -301,6 +324,27 @@ mod tests {
     use alloy_primitives::U256;
 
     use super::*;
+
+    #[test]
+    fn a_name_stands_beside_each_whole_address_and_replaces_none() {
+        let saved = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
+        let names =
+            [NamedAddress { address: saved.parse().unwrap(), name: SafeText::clean("label “Savings”", 60) }];
+        let named = format!("{saved} (label “Savings”)");
+        let lower = saved.to_lowercase();
+        for (text, shown) in [
+            (format!("sent to {saved}."), format!("sent to {named}.")),
+            (format!("{saved},{lower}"), format!("{named},{lower} (label “Savings”)")),
+            // Another address, a hash that begins like it, digits that are cut, and none.
+            (format!("{}64", &saved[..40]), format!("{}64", &saved[..40])),
+            (format!("{saved}00"), format!("{saved}00")),
+            ("0x15d3…6A65 0x 0".to_owned(), "0x15d3…6A65 0x 0".to_owned()),
+            ("ends in 0x".to_owned(), "ends in 0x".to_owned()),
+        ] {
+            assert_eq!(name_addresses(&text, &names), shown);
+        }
+        assert_eq!(name_addresses(saved, &[]), saved);
+    }
 
     fn holdings(held: &str, supplied: Option<&str>, owed: Option<&str>) -> ChainHoldings {
         let (symbol, one) = (SafeText::clean("USDC", 8), TokenAmount::new(U256::ONE, 6).unwrap());

@@ -102,7 +102,8 @@ impl BlockProduction {
         let envelope = &transaction.envelope;
         let checks = if transaction.impersonated { CheckMode::Impersonated } else { CheckMode::Transaction };
         let environment = evm::tx_env(envelope, transaction.sender);
-        let ran = self.state.settled(|state| evm::transact(state, rules, context, checks, environment.clone()));
+        let ran =
+            self.state.settled(|state| evm::transact_in_block(state, rules, context, checks, environment.clone()));
         let execution = match ran {
             Ok(execution) => execution,
             Err(EvmError::Database(error)) => {

@@ -7,12 +7,15 @@
 use std::sync::{Arc, OnceLock};
 
 use alloy::primitives::{B256, Bytes, keccak256};
-use alloy::rlp::Encodable;
-use alloy_trie::nodes::{BranchNodeRef, ExtensionNodeRef, LeafNodeRef, RlpNode};
-use alloy_trie::{EMPTY_ROOT_HASH, Nibbles, TrieMask};
+use alloy::rlp::{EMPTY_STRING_CODE, Encodable, Header};
+use alloy_trie::nodes::{ExtensionNodeRef, LeafNodeRef, RlpNode};
+use alloy_trie::{EMPTY_ROOT_HASH, Nibbles};
 
 /// Length in bytes below which a node is embedded in its parent; longer nodes are referenced by hash.
 const EMBEDDED_BELOW: usize = 32;
+
+/// Length in bytes of the header of a branch: its payload is at most 16 hashes and a value.
+const MOST_HEADER: usize = 3;
 
 /// A trie whose keys are hashes already; only nodes are hashed here.
 #[derive(Clone, Default)]
@@ -122,13 +125,19 @@ impl Node {
                 ExtensionNodeRef::new(path, child.reference().as_slice()).encode(&mut encoded);
             }
             Kind::Branch(children) => {
-                let stack: Vec<RlpNode> = children.iter().flatten().map(|child| child.reference().clone()).collect();
-                let mut mask = TrieMask::default();
-                (0..16)
-                    .zip(children.iter())
-                    .filter(|(_, child)| child.is_some())
-                    .for_each(|(bit, _)| mask.set_bit(bit));
-                BranchNodeRef::new(&stack, mask).encode(&mut encoded);
+                // Written here and not by way of a list of references: most of a root's time is in branches. The
+                // seventeenth item is the branch's own value, which a trie of hashed keys never has.
+                let length = |child: &Option<Link>| child.as_ref().map_or(1, |child| child.reference().len());
+                let payload_length = children.iter().map(length).sum::<usize>() + 1;
+                encoded.reserve_exact(payload_length + MOST_HEADER);
+                Header { list: true, payload_length }.encode(&mut encoded);
+                for child in children.iter() {
+                    match child {
+                        Some(child) => encoded.extend_from_slice(child.reference().as_slice()),
+                        None => encoded.push(EMPTY_STRING_CODE),
+                    }
+                }
+                encoded.push(EMPTY_STRING_CODE);
             }
         }
         encoded

@@ -10,6 +10,7 @@ use alloy::sol_types::{SolEvent, SolEventInterface};
 
 use super::file::{FileError, ReadRegistration};
 use super::reputation::AuditedFeedback;
+use super::search::SearchText;
 use super::trust::{IdentityFacts, Validation};
 use super::{AgentRegistry, RegistryEvent, RegistryKind};
 use bardo_abi::erc8004::IdentityRegistry::IdentityRegistryEvents;
@@ -151,6 +152,8 @@ pub struct AgentRecord {
     pub validations: Vec<ValidationRecord>,
     /// Time of its last event, in seconds since the Unix epoch.
     pub last_event: u64,
+    /// Texts of the file as a search compares them; `None` without a file that could be read.
+    pub(super) words: Option<SearchText>,
     /// Every present and past owner.
     owners: BTreeSet<Address>,
     /// Every present and past wallet and approved account.
@@ -317,6 +320,7 @@ impl AgentDirectory {
             feedback: Vec::new(),
             validations: Vec::new(),
             last_event: time,
+            words: None,
             owners: BTreeSet::new(),
             others: BTreeSet::new(),
         };
@@ -333,6 +337,7 @@ impl AgentDirectory {
         if let Some(agent) = self.agents.get_mut(&id) {
             agent.uri = SafeText::clean(uri, MAX_URI_CHARS);
             agent.file = AgentFile::of(uri);
+            agent.words = agent.file.read().map(SearchText::of);
             agent.last_event = time;
         }
     }

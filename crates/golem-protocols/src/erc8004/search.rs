@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use alloy::primitives::U256;
 
 use super::directory::AgentDirectory;
-use super::file::ReadRegistration;
+use super::file::{ReadRegistration, ReadService};
 use super::reputation::{hundredths, reputation};
 use bardo_base::text::SafeText;
 
@@ -86,12 +86,22 @@ impl AgentQuery {
         (self.words.is_empty() || weight > 0).then_some(weight)
     }
 
+    /// As [`Self::relevance`], by texts that were prepared when the file was read.
+    fn prepared_relevance(&self, file: Option<&ReadRegistration>, texts: Option<&SearchText>) -> Option<u32> {
+        if let Some(protocol) = self.protocol {
+            file?.service(protocol)?;
+        }
+        let weight = texts.map_or(0, |texts| self.words.iter().map(|word| texts.weight(word)).sum());
+        (self.words.is_empty() || weight > 0).then_some(weight)
+    }
+
     /// Agents of a directory that match, in order. Ratings count at `now`, in seconds since the Unix epoch.
     pub fn search(&self, directory: &AgentDirectory, now: u64) -> Vec<FoundAgent> {
         let scored = self.depends_on_ratings() || (self.has_words() && self.order == AgentOrder::Relevance);
         let mut found = Vec::new();
         for (id, agent) in directory.agents() {
-            let Some(relevance) = self.relevance(agent.file.read()) else { continue };
+            let relevance = self.prepared_relevance(agent.file.read(), agent.words.as_ref());
+            let Some(relevance) = relevance else { continue };
             let mut score = 0;
             if scored {
                 let rated = reputation(&directory.audited(agent), now);
@@ -117,13 +127,39 @@ impl AgentQuery {
     }
 }
 
+/// Texts of a registration file in lower case, so that a search among thousands only compares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SearchText {
+    /// Name, services and description, in the order of [`WEIGHTS`]. The texts of the services are one per line, which no
+    /// word of a query contains.
+    places: [Box<str>; 3],
+}
+
+impl SearchText {
+    /// Prepares the texts of a file.
+    pub(super) fn of(file: &ReadRegistration) -> Self {
+        let lower = |text: &SafeText| text.as_str().to_lowercase();
+        let services: Vec<String> = file.services.iter().flat_map(service_texts).map(lower).collect();
+        Self { places: [lower(&file.name), services.join("\n"), lower(&file.description)].map(String::into_boxed_str) }
+    }
+
+    /// Weight of a lower-case word, by the best place that contains it.
+    fn weight(&self, word: &str) -> u32 {
+        let places = self.places.iter().zip(WEIGHTS);
+        places.filter(|(text, _)| text.contains(word)).map(|(_, weight)| weight).next().unwrap_or_default()
+    }
+}
+
+/// Texts of a service in which words are searched.
+fn service_texts(service: &ReadService) -> impl Iterator<Item = &SafeText> {
+    let lists = [&service.mcp_tools, &service.mcp_prompts, &service.mcp_resources, &service.a2a_skills];
+    std::iter::once(&service.name).chain(lists.into_iter().flatten())
+}
+
 /// Weight of a lower-case word, by the best place that contains it.
 fn weight(file: &ReadRegistration, word: &str) -> u32 {
     let has = |text: &SafeText| contains(text.as_str(), word);
-    let mut services = file.services.iter().flat_map(|service| {
-        let lists = [&service.mcp_tools, &service.mcp_prompts, &service.mcp_resources, &service.a2a_skills];
-        std::iter::once(&service.name).chain(lists.into_iter().flatten())
-    });
+    let mut services = file.services.iter().flat_map(service_texts);
     let [of_name, of_service, of_description] = WEIGHTS;
     if has(&file.name) {
         of_name
@@ -160,6 +196,45 @@ mod tests {
             ("İstanbul", "istanbul", false),
         ] {
             assert_eq!(contains(text, word), wanted, "{text} {word}");
+        }
+    }
+
+    /// Files whose texts are drawn from few words, so that many of them match somewhere.
+    fn file(words: &[String]) -> ReadRegistration {
+        let [name, description, service, tool, prompt, resource, skill] = words else { panic!("{words:?}") };
+        let file = serde_json::json!({
+            "type": super::super::file::TYPE, "name": name, "description": description, "active": true,
+            "services": [
+                {"name": service, "endpoint": "https://a.example", "mcpTools": [tool, skill], "mcpPrompts": [prompt]},
+                {"name": "A2A", "endpoint": "https://a.example", "mcpResources": [resource], "a2aSkills": [skill, tool]},
+            ],
+        });
+        ReadRegistration::read(&serde_json::to_vec(&file).unwrap()).unwrap()
+    }
+
+    proptest::proptest! {
+        /// Prepared texts weigh as the file itself, read text by text: also where two texts end and begin with a word, in
+        /// other scripts, and where lower case is longer or depends on what follows.
+        #[test]
+        fn prepared_texts_weigh_as_the_file(
+            words in proptest::collection::vec("[a-cA-C ΣσςİßÜü_-]{0,12}", 7),
+            asked in "[a-cA-C ΣσςİßÜü]{0,6}",
+            protocol in proptest::option::of(proptest::sample::select(vec!["a2a", "mcp"])),
+        ) {
+            let file = file(&words);
+            let query = AgentQuery::new(&asked, protocol, None, None);
+            let prepared = SearchText::of(&file);
+            proptest::prop_assert_eq!(query.prepared_relevance(Some(&file), Some(&prepared)), query.relevance(Some(&file)));
+            proptest::prop_assert_eq!(query.prepared_relevance(None, None), query.relevance(None));
+        }
+    }
+
+    #[test]
+    fn a_word_is_weighed_by_its_best_place_and_never_across_two_texts() {
+        let texts = ["Alpha", "beta", "gamma", "one", "two", "three", "Four"].map(str::to_owned);
+        let prepared = SearchText::of(&file(&texts));
+        for (word, weight) in [("alpha", 3), ("gamma", 2), ("four", 2), ("beta", 1), ("onefour", 0), ("delta", 0)] {
+            assert_eq!(prepared.weight(word), weight, "{word}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Archetypes: roles with their tool sets and delegation edges.
 //!
-//! The specification's archetypes are in `assets/archetypes` and built in. The operator's own files, in a folder beside
+//! The specification's archetypes, and one of ours that keeps agents' registrations, are in `assets/archetypes` and built in. The operator's own files, in a folder beside
 //! the configuration, override them by name. All files are read and checked against the delegation rules before
 //! anything runs. A broken file disables its own role, and the roles that need it as their path to the guardian. The
 //! built-in role of the same name never replaces it.
@@ -38,6 +38,7 @@ pub const DEFAULT: &str = DEFAULT_ARCHETYPE;
 
 /// Built-in archetype files, by file name.
 const BUNDLED: &[(&str, &str)] = &[
+    ("agent-keeper.toml", include_str!("../../../../assets/archetypes/agent-keeper.toml")),
     ("cross-chain-executor.toml", include_str!("../../../../assets/archetypes/cross-chain-executor.toml")),
     ("golem-instance.toml", include_str!("../../../../assets/archetypes/golem-instance.toml")),
     ("heartbeat-monitor.toml", include_str!("../../../../assets/archetypes/heartbeat-monitor.toml")),

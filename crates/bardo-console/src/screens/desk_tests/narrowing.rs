@@ -1,7 +1,10 @@
 //! Tests of filtered lists, which show that they are filtered.
 
+use std::sync::Arc;
+
 use super::*;
-use bardo_base::fabric::{BreakerState, LimitUsage, SpendState};
+use bardo_base::fabric::{BreakerState, GolemThought, LimitUsage, SpendState};
+use bardo_base::id::GolemId;
 
 /// Types a filter on a screen and returns the drawn result.
 fn narrowed(screen: &mut dyn ScreenView, world: &TestHarness, words: &str) -> String {
@@ -71,7 +74,32 @@ fn an_allowance_names_its_spender_by_a_label_where_the_address_book_has_none() {
     let name = safe("label “Friend”");
     world.snapshot.names = vec![bardo_session::handle::NamedAddress { address: row.spender, name }];
     let shown = drawn(&Portfolio::default(), &world, AREA);
-    assert!(shown.contains("→ label “Friend”"), "{shown}");
+    let spender = world.snapshot.allowances.rows[0].spender.to_string();
+    let short = format!("→ label “Friend” {}…{}", &spender[..6], &spender[38..]);
+    assert!(shown.contains(&short), "{shown}");
+    // With room for it, the whole address stands there.
+    let wide = drawn(&Portfolio::default(), &world, Rect { width: 240, ..AREA });
+    assert!(wide.contains(&format!("→ label “Friend” {spender}")), "{wide}");
+}
+
+#[test]
+fn a_log_line_names_whole_addresses_and_is_found_by_their_names() {
+    let mut world = world();
+    let friend: alloy_primitives::Address = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65".parse().unwrap();
+    let said = |seq: u64, text: &str| {
+        let thought = GolemThought { thought: seq, text: safe(text), more: false, report: true };
+        let golem_id = GolemId::operator();
+        Arc::new(Event { seq, at: START_MILLIS, golem_id, call_id: None, kind: EventKind::GolemThought(thought) })
+    };
+    world.feed.take(&said(9_001, &format!("20 USDC went to {friend}")));
+    world.feed.take(&said(9_002, "nothing went elsewhere"));
+    world.snapshot.names =
+        vec![bardo_session::handle::NamedAddress { address: friend, name: safe("label “Friend”") }];
+    let mut logs = crate::screens::logs::Logs::default();
+    let shown = drawn(&logs, &world, AREA);
+    assert!(shown.contains(&format!("{friend} (label “Friend”)")), "{shown}");
+    let found = narrowed(&mut logs, &world, "friend");
+    assert!(found.contains("20 USDC went to") && !found.contains("nothing went elsewhere"), "{found}");
 }
 
 #[test]

@@ -141,3 +141,25 @@ fn a_failure_is_shown_and_a_filter_finds_by_words() {
     let text = drawn(&screen, &world, AREA);
     assert!(text.contains("watcher") && !text.contains("quoter"), "{text}");
 }
+
+#[test]
+fn own_agents_come_first_and_are_marked() {
+    let world = world();
+    let mut screen = Agents::default();
+    let count = calls(&screen.shown(&world.known()))[0].0;
+    let mut data = list("one");
+    data["agents"][1]["is_own"] = json!(true);
+    screen.receive_reply(count, answered(data), &world.known());
+    for (count, tool, params, _) in calls(&screen.act(Action::Open, &world.known(), AREA).unwrap()) {
+        // The first of the list is the own one now.
+        assert_eq!(params["agent_id"], "31337:0");
+        let data = match tool.as_str() {
+            "identity_get_agent_profile" => profile("one"),
+            "identity_evaluate_agent_trust" => trust(),
+            _ => json!({"tier": "silver", "points": 140, "next_tier_threshold": 300}),
+        };
+        screen.receive_reply(count, answered(data), &world.known());
+    }
+    let text = drawn(&screen, &world, AREA);
+    assert!(text.contains("watcher (yours)") && text.contains("(your account)"), "{text}");
+}

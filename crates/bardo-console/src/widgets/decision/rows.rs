@@ -17,6 +17,7 @@ use bardo_base::fabric::{AskReason, CheckOutcome, Finding};
 use bardo_base::model::Check;
 use bardo_base::text::{SafeText, width as width_of};
 use bardo_base::units::BasisPoints;
+use bardo_session::handle::NamedAddress;
 use bardo_session::questions::signed::{ReadableMessage, inside_calls};
 use bardo_session::questions::{
     ActionAddress, ActionRequest, AddressPart, PolicyChange, PolicyRequest, Question, RequestSubject, SalePlan,
@@ -160,6 +161,11 @@ fn replaced(question: &Question) -> Option<String> {
     })
 }
 
+/// Row of a whole address and its name.
+fn named_row(named: &NamedAddress) -> Row {
+    Row::new(format!("    {}", named.address), Role::TextStrong).then(format!("  {}", named.name), Role::Dialog)
+}
+
 fn policy_rows(rows: &mut Vec<Row>, policy: &PolicyRequest) {
     rows.push(Row::new("From ", Role::TextDim).then(policy.file.as_str(), Role::Dialog));
     for change in &policy.changes {
@@ -176,6 +182,7 @@ fn policy_rows(rows: &mut Vec<Row>, policy: &PolicyRequest) {
             rows.push(Row::new(words, Role::Dialog).end(format!("by {}", bound.by), Role::TextDim));
         }
     }
+    rows.extend(policy.names.iter().map(named_row));
 }
 
 /// Rows of the warnings that must be read, with their read marks. They come first, so that a small screen shows them.

@@ -291,6 +291,7 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
             by: text("spending_limits.per_day"),
             limit: Usd::whole(6_000),
         }],
+        names: Vec::new(),
         texts: None,
     };
     let with_action =
