@@ -20,6 +20,7 @@ pub mod lending;
 pub mod order;
 pub mod paint;
 pub mod plain;
+pub mod positions;
 pub mod quote;
 pub mod reasons;
 pub mod samples;
