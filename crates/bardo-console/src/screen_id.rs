@@ -25,11 +25,13 @@ pub enum ScreenId {
     Agents,
     /// i: liquidity positions, supplies, debts and shares.
     Positions,
+    /// d: pools of a token with their depth.
+    Pools,
 }
 
 impl ScreenId {
     /// All screens, in the order of their tabs.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Live,
         Self::Trade,
         Self::Orders,
@@ -41,6 +43,7 @@ impl ScreenId {
         Self::Transactions,
         Self::Agents,
         Self::Positions,
+        Self::Pools,
     ];
 
     /// Key that switches to the screen: a digit, or a letter.
@@ -57,6 +60,7 @@ impl ScreenId {
             Self::Transactions => '9',
             Self::Agents => '0',
             Self::Positions => 'i',
+            Self::Pools => 'd',
         }
     }
 
@@ -74,6 +78,7 @@ impl ScreenId {
             Self::Transactions => "Transactions",
             Self::Agents => "Agents",
             Self::Positions => "Positions",
+            Self::Pools => "Pools",
         }
     }
 }

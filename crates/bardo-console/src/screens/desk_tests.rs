@@ -11,6 +11,7 @@ use super::agents::Agents;
 use super::audit::Audit;
 use super::network::NetworkScreen;
 use super::orders::Orders;
+use super::pools::Pools;
 use super::portfolio::Portfolio;
 use super::positions::Positions;
 use super::tools::Tools;
@@ -32,6 +33,7 @@ mod asking;
 mod audit;
 mod lending;
 mod narrowing;
+mod pools;
 mod positions;
 mod registry;
 mod results;
@@ -39,6 +41,7 @@ mod trading;
 mod under_way;
 mod world;
 
+pub(crate) use pools::sample as sample_pools;
 pub(crate) use positions::sample as sample_positions;
 pub(crate) use registry::sample as sample_agents;
 pub(crate) use under_way::sample as sample_transactions;
@@ -353,6 +356,7 @@ fn screens() -> Vec<Box<dyn ScreenView>> {
         Box::<Transactions>::default(),
         Box::<Agents>::default(),
         Box::<Positions>::default(),
+        Box::<Pools>::default(),
     ]
 }
 
@@ -404,6 +408,8 @@ fn a_console_that_only_watches_changes_nothing_from_any_screen() {
                     "list_positions",
                     "get_lending_position",
                     "get_vault_state",
+                    "list_pools",
+                    "get_pool_info",
                 ];
                 let identity = |tool: &str| tool.starts_with("identity_");
                 let harmless = match command.as_ref() {
@@ -439,6 +445,9 @@ fn no_hostile_text_reaches_a_cell_of_these_screens() {
             if screen.id() == ScreenId::Agents {
                 *screen = Box::new(registry::read(&world, &word));
             }
+            if screen.id() == ScreenId::Pools {
+                *screen = Box::new(pools::read_named(&world, &word));
+            }
             if screen.id() == ScreenId::Positions {
                 *screen = Box::new(positions::read(&world, &word));
             }
@@ -456,7 +465,7 @@ proptest! {
 
     #[test]
     fn no_screen_draws_outside_or_panics(
-        which in 0usize..9,
+        which in 0usize..10,
         (width, height, x, y) in (0u16..200, 0u16..60, 0u16..6, 0u16..6),
         actions in prop::collection::vec(0usize..14, 0..12),
         clicks in prop::collection::vec((0u16..206, 0u16..66, any::<bool>()), 0..8),
@@ -468,6 +477,9 @@ proptest! {
         open(screen.as_mut(), &world);
         if screen.id() == ScreenId::Positions {
             screen = Box::new(positions::read(&world, "WETH"));
+        }
+        if screen.id() == ScreenId::Pools {
+            screen = Box::new(pools::read(&world));
         }
         let all = [
             Action::Down, Action::Up, Action::Top, Action::Bottom, Action::HalfPageDown, Action::HalfPageUp, Action::Open,

@@ -13,6 +13,7 @@ mod live;
 mod logs;
 mod network;
 mod orders;
+mod pools;
 mod portfolio;
 mod positions;
 mod reading;
@@ -45,9 +46,10 @@ impl ScreenId {
     /// Returns true if the action has an effect on this screen. Help and hints list no others.
     pub const fn does(self, action: Action) -> bool {
         match action {
-            Action::NextPanel | Action::PreviousPanel => {
-                !matches!(self, Self::Orders | Self::Logs | Self::Transactions | Self::Agents | Self::Positions)
-            }
+            Action::NextPanel | Action::PreviousPanel => !matches!(
+                self,
+                Self::Orders | Self::Logs | Self::Transactions | Self::Agents | Self::Positions | Self::Pools
+            ),
             // Trade is a form, without a list that could be filtered.
             Action::Filter | Action::NextMatch | Action::PreviousMatch => {
                 !matches!(self, Self::Trade | Self::Transactions)
@@ -57,7 +59,7 @@ impl ScreenId {
             // Logs has a single panel, which already fills the screen.
             Action::Zoom => !matches!(self, Self::Logs),
             Action::ShorterRange | Action::LongerRange => matches!(self, Self::Live | Self::Portfolio | Self::Logs),
-            Action::Follow => matches!(self, Self::Live | Self::Audit | Self::Logs | Self::Positions),
+            Action::Follow => matches!(self, Self::Live | Self::Audit | Self::Logs | Self::Positions | Self::Pools),
             Action::Copy => !matches!(self, Self::Network),
             Action::Verify => matches!(self, Self::Audit),
             Action::Label => matches!(self, Self::Portfolio),
@@ -65,7 +67,7 @@ impl ScreenId {
             Action::CancelSelected => {
                 matches!(self, Self::Live | Self::Orders | Self::Portfolio | Self::Audit | Self::Transactions)
             }
-            Action::Left | Action::Right => matches!(self, Self::Trade | Self::Tools),
+            Action::Left | Action::Right => matches!(self, Self::Trade | Self::Tools | Self::Pools),
             _ => true,
         }
     }
@@ -109,7 +111,7 @@ impl ScreenId {
                 action,
                 Action::Open | Action::Zoom | Action::Copy | Action::Filter | Action::NextMatch | Action::PreviousMatch
             ),
-            Self::Positions => matches!(
+            Self::Positions | Self::Pools => matches!(
                 action,
                 Action::Open
                     | Action::Zoom
@@ -415,6 +417,7 @@ impl Screens {
             Box::<transactions::Transactions>::default(),
             Box::<agents::Agents>::default(),
             Box::<positions::Positions>::default(),
+            Box::<pools::Pools>::default(),
         ];
         Self { screens: screens.into_iter().map(|screen| (screen.id(), screen)).collect() }
     }
@@ -438,6 +441,6 @@ impl Screens {
 #[cfg(test)]
 mod desk_tests;
 #[cfg(test)]
-pub(super) use desk_tests::{sample_agents, sample_positions, sample_transactions};
+pub(super) use desk_tests::{sample_agents, sample_pools, sample_positions, sample_transactions};
 #[cfg(test)]
 pub(super) use form::tests::tool as sample_tool;

@@ -12,7 +12,7 @@ use super::tests::{drawn, news, running, text};
 use super::text_tests::{snapshot, start, tell};
 use crate::keymap::{Action, Context, Key, help_on};
 use crate::painter::Painter;
-use crate::screens::{CommandReply, ScreenId, sample_agents, sample_positions, sample_tool, ticket};
+use crate::screens::{CommandReply, ScreenId, sample_agents, sample_pools, sample_positions, sample_tool, ticket};
 use crate::state::{Effect, Input, Layer, State};
 use crate::theme::{Role, Theme};
 use crate::widgets::samples;
@@ -22,7 +22,7 @@ use bardo_base::model::{CapabilityTier, CardKind};
 use bardo_session::handle::{
     AddressedCommand, AllowanceState, AuditEntry, GrantState, QueryResult, SessionCommand, SessionNews,
 };
-use bardo_session::market::MoneyKind;
+use bardo_session::market::{FeedPrice, MoneyKind, TokenRow};
 
 fn press(state: &mut State, key: Key) -> Vec<Effect> {
     state.update(Input::Time(state.clock.now_millis + 1_000));
@@ -285,9 +285,21 @@ fn full_on(screen: ScreenId) -> State {
     // An agent's card scrolls only where it has too little room.
     let (columns, rows) = if screen == ScreenId::Agents { (80, 10) } else { (120, 44) };
     let mut state = full(columns, rows);
+    if screen == ScreenId::Pools {
+        let token = |symbol: &str| TokenRow {
+            symbol: text(symbol),
+            address: Address::repeat_byte(1),
+            price: FeedPrice::None(text("no feed")),
+        };
+        for chain in &mut state.session.page.chains {
+            chain.tokens = vec![token("WETH"), token("USDC")];
+        }
+    }
     let effects = press(&mut state, Key::char(screen.key()));
     if screen == ScreenId::Positions {
         answered(&mut state, effects, &sample_positions);
+    } else if screen == ScreenId::Pools {
+        answered(&mut state, effects, &sample_pools);
     }
     if screen == ScreenId::Agents {
         let CommandReply::Reply(response) = sample_agents("one") else { panic!("no reply") };

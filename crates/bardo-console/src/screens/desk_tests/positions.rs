@@ -280,7 +280,7 @@ fn a_console_that_only_watches_reads_positions_and_opens_no_form() {
     assert!(matches!(&said[..], [ScreenRequest::Notice(_)]) && !screen.asks(), "{said:?}");
 }
 
-/// What was read is outdated once an action on a position has ended.
+/// An action on a position makes every earlier reading outdated.
 #[test]
 fn positions_are_read_again_after_an_action_and_not_before_they_are_old() {
     let mut world = world();

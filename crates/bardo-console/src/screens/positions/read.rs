@@ -1,4 +1,4 @@
-//! What the screen of positions reads on each chain, and what it has read.
+//! Reads of the screen of positions on each chain, and their results.
 
 use serde_json::{Value, json};
 

@@ -8,6 +8,7 @@ use crate::format::{dollars, fee};
 use crate::painter::StyledText;
 use crate::theme::Role;
 use crate::widgets::figure::{amount, text};
+use crate::widgets::hook::HookReport;
 use crate::widgets::paint::Row;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
@@ -204,9 +205,10 @@ impl LiquidityPosition {
         all.push(field("pool", format!("{} on {}", self.pair(), self.chain)));
         all.push(field("", self.pool.as_str()));
         match &self.hook {
-            Some(hook) => {
-                all.push(Row::new(format!("{:<11}", "hook"), Role::TextDim).then(hook.as_str(), Role::StateCare))
-            }
+            Some(hook) => match HookReport::of_address(hook.as_str()) {
+                Some(report) => all.extend(report.rows()),
+                None => all.push(field("hook", hook.as_str())),
+            },
             None => all.push(field("hook", "none")),
         }
         all.push(field("owner", self.owner.as_str()));

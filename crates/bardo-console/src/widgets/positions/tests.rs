@@ -44,7 +44,7 @@ fn liquidity_in_every_state() {
     pictured("liquidity_withdrawn", PositionView::Liquidity(&withdrawn));
 }
 
-/// What is not understood counts as nothing and is never shown as free.
+/// A state that is not understood counts as nothing, and the position is never shown as free.
 #[test]
 fn an_unknown_state_or_a_reply_without_ticks_is_no_open_position() {
     let state = |change: &dyn Fn(&mut Value)| {
