@@ -373,6 +373,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Page, &[Key::char('0')], Do::GoTo(ScreenId::Agents), "", "registered agents"),
     bind(In::Page, &[Key::char('i')], Do::GoTo(ScreenId::Positions), "", "positions: liquidity, lending, vaults"),
     bind(In::Page, &[Key::char('d')], Do::GoTo(ScreenId::Pools), "", "pools of a token, with depth and hooks"),
+    bind(In::Page, &[Key::char('c')], Do::GoTo(ScreenId::Custody), "", "account, session keys, allowances at risk"),
     bind(In::Page, &[Key::plain(KeyCode::Tab)], Do::NextPanel, "", "focus the next panel"),
     bind(In::Page, &[Key::plain(KeyCode::BackTab)], Do::PreviousPanel, "", "focus the previous panel"),
     bind(In::Page, DOWN, Do::Down, "", "one row down"),

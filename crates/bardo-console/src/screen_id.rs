@@ -27,11 +27,13 @@ pub enum ScreenId {
     Positions,
     /// d: pools of a token with their depth.
     Pools,
+    /// c: account, session keys, delegations and allowances.
+    Custody,
 }
 
 impl ScreenId {
     /// All screens, in the order of their tabs.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Live,
         Self::Trade,
         Self::Orders,
@@ -44,6 +46,7 @@ impl ScreenId {
         Self::Agents,
         Self::Positions,
         Self::Pools,
+        Self::Custody,
     ];
 
     /// Key that switches to the screen: a digit, or a letter.
@@ -61,6 +64,7 @@ impl ScreenId {
             Self::Agents => '0',
             Self::Positions => 'i',
             Self::Pools => 'd',
+            Self::Custody => 'c',
         }
     }
 
@@ -79,6 +83,7 @@ impl ScreenId {
             Self::Agents => "Agents",
             Self::Positions => "Positions",
             Self::Pools => "Pools",
+            Self::Custody => "Custody",
         }
     }
 }

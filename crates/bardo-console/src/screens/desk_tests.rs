@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::agents::Agents;
 use super::audit::Audit;
+use super::custody::Custody;
 use super::network::NetworkScreen;
 use super::orders::Orders;
 use super::pools::Pools;
@@ -31,6 +32,7 @@ use bardo_session::handle::{DevnetControl, QueryResult, SessionCommand};
 
 mod asking;
 mod audit;
+mod custody;
 mod lending;
 mod narrowing;
 mod pools;
@@ -41,6 +43,7 @@ mod trading;
 mod under_way;
 mod world;
 
+pub(crate) use custody::sample as sample_custody;
 pub(crate) use pools::sample as sample_pools;
 pub(crate) use positions::sample as sample_positions;
 pub(crate) use registry::sample as sample_agents;
@@ -357,6 +360,7 @@ fn screens() -> Vec<Box<dyn ScreenView>> {
         Box::<Agents>::default(),
         Box::<Positions>::default(),
         Box::<Pools>::default(),
+        Box::<Custody>::default(),
     ]
 }
 
@@ -410,6 +414,10 @@ fn a_console_that_only_watches_changes_nothing_from_any_screen() {
                     "get_vault_state",
                     "list_pools",
                     "get_pool_info",
+                    "wallet_get_status",
+                    "session_get_keys",
+                    "wallet_get_delegation",
+                    "get_allowances",
                 ];
                 let identity = |tool: &str| tool.starts_with("identity_");
                 let harmless = match command.as_ref() {
@@ -445,6 +453,9 @@ fn no_hostile_text_reaches_a_cell_of_these_screens() {
             if screen.id() == ScreenId::Agents {
                 *screen = Box::new(registry::read(&world, &word));
             }
+            if screen.id() == ScreenId::Custody {
+                *screen = Box::new(custody::read(&world, &word));
+            }
             if screen.id() == ScreenId::Pools {
                 *screen = Box::new(pools::read_named(&world, &word));
             }
@@ -465,7 +476,7 @@ proptest! {
 
     #[test]
     fn no_screen_draws_outside_or_panics(
-        which in 0usize..10,
+        which in 0usize..11,
         (width, height, x, y) in (0u16..200, 0u16..60, 0u16..6, 0u16..6),
         actions in prop::collection::vec(0usize..14, 0..12),
         clicks in prop::collection::vec((0u16..206, 0u16..66, any::<bool>()), 0..8),
@@ -480,6 +491,9 @@ proptest! {
         }
         if screen.id() == ScreenId::Pools {
             screen = Box::new(pools::read(&world));
+        }
+        if screen.id() == ScreenId::Custody {
+            screen = Box::new(custody::read(&world, "WETH"));
         }
         let all = [
             Action::Down, Action::Up, Action::Top, Action::Bottom, Action::HalfPageDown, Action::HalfPageUp, Action::Open,

@@ -6,6 +6,7 @@
 
 mod agents;
 mod audit;
+mod custody;
 mod filter;
 mod form;
 mod list;
@@ -48,7 +49,13 @@ impl ScreenId {
         match action {
             Action::NextPanel | Action::PreviousPanel => !matches!(
                 self,
-                Self::Orders | Self::Logs | Self::Transactions | Self::Agents | Self::Positions | Self::Pools
+                Self::Orders
+                    | Self::Logs
+                    | Self::Transactions
+                    | Self::Agents
+                    | Self::Positions
+                    | Self::Pools
+                    | Self::Custody
             ),
             // Trade is a form, without a list that could be filtered.
             Action::Filter | Action::NextMatch | Action::PreviousMatch => {
@@ -59,13 +66,18 @@ impl ScreenId {
             // Logs has a single panel, which already fills the screen.
             Action::Zoom => !matches!(self, Self::Logs),
             Action::ShorterRange | Action::LongerRange => matches!(self, Self::Live | Self::Portfolio | Self::Logs),
-            Action::Follow => matches!(self, Self::Live | Self::Audit | Self::Logs | Self::Positions | Self::Pools),
+            Action::Follow => {
+                matches!(self, Self::Live | Self::Audit | Self::Logs | Self::Positions | Self::Pools | Self::Custody)
+            }
             Action::Copy => !matches!(self, Self::Network),
             Action::Verify => matches!(self, Self::Audit),
             Action::Label => matches!(self, Self::Portfolio),
             Action::Explorer => matches!(self, Self::Live | Self::Trade | Self::Orders | Self::Transactions),
             Action::CancelSelected => {
-                matches!(self, Self::Live | Self::Orders | Self::Portfolio | Self::Audit | Self::Transactions)
+                matches!(
+                    self,
+                    Self::Live | Self::Orders | Self::Portfolio | Self::Audit | Self::Transactions | Self::Custody
+                )
             }
             Action::Left | Action::Right => matches!(self, Self::Trade | Self::Tools | Self::Pools),
             _ => true,
@@ -110,6 +122,17 @@ impl ScreenId {
             Self::Agents => matches!(
                 action,
                 Action::Open | Action::Zoom | Action::Copy | Action::Filter | Action::NextMatch | Action::PreviousMatch
+            ),
+            Self::Custody => matches!(
+                action,
+                Action::Open
+                    | Action::Zoom
+                    | Action::Copy
+                    | Action::Follow
+                    | Action::CancelSelected
+                    | Action::Filter
+                    | Action::NextMatch
+                    | Action::PreviousMatch
             ),
             Self::Positions | Self::Pools => matches!(
                 action,
@@ -418,6 +441,7 @@ impl Screens {
             Box::<agents::Agents>::default(),
             Box::<positions::Positions>::default(),
             Box::<pools::Pools>::default(),
+            Box::<custody::Custody>::default(),
         ];
         Self { screens: screens.into_iter().map(|screen| (screen.id(), screen)).collect() }
     }
@@ -441,6 +465,6 @@ impl Screens {
 #[cfg(test)]
 mod desk_tests;
 #[cfg(test)]
-pub(super) use desk_tests::{sample_agents, sample_pools, sample_positions, sample_transactions};
+pub(super) use desk_tests::{sample_agents, sample_custody, sample_pools, sample_positions, sample_transactions};
 #[cfg(test)]
 pub(super) use form::tests::tool as sample_tool;

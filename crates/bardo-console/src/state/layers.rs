@@ -713,7 +713,7 @@ impl State {
         let width = self.display.size.width;
         let rare = |id: ScreenId| match id {
             ScreenId::Transactions | ScreenId::Agents => width < DIGIT_TABS_WIDTH,
-            ScreenId::Positions | ScreenId::Pools => width < ALL_TABS_WIDTH,
+            ScreenId::Positions | ScreenId::Pools | ScreenId::Custody => width < ALL_TABS_WIDTH,
             ScreenId::Live
             | ScreenId::Trade
             | ScreenId::Orders

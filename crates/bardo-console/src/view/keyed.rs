@@ -12,7 +12,9 @@ use super::tests::{drawn, news, running, text};
 use super::text_tests::{snapshot, start, tell};
 use crate::keymap::{Action, Context, Key, help_on};
 use crate::painter::Painter;
-use crate::screens::{CommandReply, ScreenId, sample_agents, sample_pools, sample_positions, sample_tool, ticket};
+use crate::screens::{
+    CommandReply, ScreenId, sample_agents, sample_custody, sample_pools, sample_positions, sample_tool, ticket,
+};
 use crate::state::{Effect, Input, Layer, State};
 use crate::theme::{Role, Theme};
 use crate::widgets::samples;
@@ -300,6 +302,8 @@ fn full_on(screen: ScreenId) -> State {
         answered(&mut state, effects, &sample_positions);
     } else if screen == ScreenId::Pools {
         answered(&mut state, effects, &sample_pools);
+    } else if screen == ScreenId::Custody {
+        answered(&mut state, effects, &sample_custody);
     }
     if screen == ScreenId::Agents {
         let CommandReply::Reply(response) = sample_agents("one") else { panic!("no reply") };
@@ -335,6 +339,40 @@ fn every_key_that_the_help_of_a_screen_lists_does_something_there() {
             assert!(done, "{screen:?}: {key} ({action:?}), {:?}", help_on(screen, action));
         }
     }
+}
+
+/// The last of five pages of positions can be reached, and stays selected when all are read again.
+#[test]
+fn five_hundred_positions_are_listed_to_the_last() {
+    let mut state = full(120, 40);
+    let reply = |tool: &str, params: &Value| {
+        let CommandReply::Reply(mut response) = sample_positions(tool, params) else { panic!("no reply") };
+        if tool == "list_positions" && response.error.is_none() {
+            let offset = params["offset"].as_u64().unwrap();
+            let entry = |at: u64| {
+                samples::positions::position("WETH", &(1_000 + offset + at).to_string(), -196_000, "open")
+            };
+            let next = (offset < 400).then_some(offset + 100);
+            response.data = Some(samples::positions::positions_reply((0..100).map(entry).collect(), next, 500, 0));
+        }
+        CommandReply::Reply(response)
+    };
+    let effects = press(&mut state, Key::char('i'));
+    answered(&mut state, effects, &reply);
+    press(&mut state, Key::char('G'));
+    let shown = drawn(&state).join("\n");
+    assert!(shown.contains("V3 #1499") && shown.contains("of 504"), "{shown}");
+    let effects = press(&mut state, Key::char('f'));
+    answered(&mut state, effects, &reply);
+    assert!(drawn(&state).join("\n").contains("▸● V3 #1499"));
+    let theme = Theme::role_colours();
+    let begun = std::time::Instant::now();
+    for _ in 0..200 {
+        let area = state.area();
+        let mut buffer = Buffer::empty(area);
+        super::draw(&state, &theme, area, &mut buffer);
+    }
+    eprintln!("TIMING {:?}", begun.elapsed() / 200);
 }
 
 #[test]

@@ -28,7 +28,7 @@ const PERMISSIONS: [(&str, bool); 14] = [
 /// Result of an evaluation of a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HookVerdict {
-    /// Nothing stands against it.
+    /// The evaluation found no objection.
     Passed,
     /// Something is to be read before it is used.
     Care,
@@ -86,7 +86,7 @@ impl HookReport {
         }
         let (words, role) = match self.evaluation.as_ref().map(|found| found.verdict) {
             None => ("not evaluated: its code decides what it does", Role::StateCare),
-            Some(HookVerdict::Passed) => ("✓ nothing stands against it", Role::StateGood),
+            Some(HookVerdict::Passed) => ("✓ no objection found", Role::StateGood),
             Some(HookVerdict::Care) => ("! read before use", Role::StateCare),
             Some(HookVerdict::Refused) => ("✕ refused", Role::StateBad),
         };

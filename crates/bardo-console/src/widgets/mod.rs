@@ -11,6 +11,7 @@ pub mod bridge;
 pub mod call;
 pub mod card;
 pub mod chart;
+pub mod custody;
 pub mod decision;
 pub mod dialog;
 pub mod figure;

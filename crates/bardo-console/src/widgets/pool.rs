@@ -57,7 +57,7 @@ pub struct Pool {
     pub held: Option<[SafeText; 2]>,
     /// Liquidity in range, in the protocol's own unit.
     pub liquidity: Option<SafeText>,
-    /// Current tick.
+    /// Tick of the current price.
     pub tick: Option<i64>,
     /// Hook of a V4 pool; `None` without one.
     pub hook: Option<HookReport>,

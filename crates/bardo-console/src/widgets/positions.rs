@@ -27,7 +27,7 @@ use bardo_base::units::Usd;
 /// Maximum number of texts that are read of a list.
 const MAX_TEXTS: usize = 50;
 
-/// Field of a reply as dollars; `None` if it is no amount of dollars.
+/// Field of a reply as dollars; `None` for any other text.
 pub(in crate::widgets) fn dollars_of(value: &Value, name: &str) -> Option<Usd> {
     text(value, name)?.as_str().parse().ok()
 }
@@ -138,7 +138,7 @@ impl Widget for PositionCard<'_> {
 }
 
 /// Draws rows in a frame from a scroll position on, with a last line that is kept.
-pub(in crate::widgets) fn framed_card(
+pub(crate) fn framed_card(
     (theme, buffer, area): (&Theme, &mut Buffer, Rect),
     (title, right): (&str, Option<&StyledText>),
     rows_of: impl FnOnce(usize) -> Vec<Row>,

@@ -2,6 +2,7 @@
 //! benchmarks. The figures are invented; the structures are those of real responses.
 
 mod asked;
+pub mod custody;
 pub mod pools;
 pub mod positions;
 mod settled;

@@ -1,4 +1,4 @@
-//! Pool browser.
+//! Pools of a token, as the browser lists them.
 
 use ratatui::layout::Rect;
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ use ratatui::widgets::Widget;
 use crate::painter::{Painter, StyledText, line};
 use crate::theme::{Role, Theme};
 
-/// Least width of a bar in columns. Below it, a price beside the range cannot be told from one within.
+/// Least width of a bar in columns. Below it, a price beside the range looks like one within.
 pub const LEAST_BAR: usize = 8;
 /// Largest distance of a tick from zero (`TickMath.MAX_TICK` of Uniswap V3 and V4).
 const MAX_TICK: i64 = 887_272;
