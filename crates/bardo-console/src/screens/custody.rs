@@ -19,7 +19,7 @@ use crate::painter::{Painter, StyledText, line};
 use crate::scroll::ScrollOffset;
 use crate::theme::{Role, Theme};
 use crate::widgets::Moment;
-use crate::widgets::custody::{AllowanceAtRisk, ChainDelegation, CustodyAccount, SessionKey};
+use crate::widgets::custody::{AllowanceAtRisk, CustodyCard, CustodyView as Entry};
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use bardo_base::format::counted;
 use bardo_base::text::{SafeText, fit, width};
@@ -35,15 +35,6 @@ const MOST_ABOVE: u16 = 4;
 const MOST_AT_ONCE: usize = 20;
 /// First count of the tickets of revocations; those of reads are below.
 const REVOCATIONS: u32 = 1 << 31;
-
-/// Row of the list.
-#[derive(Debug, Clone, Copy)]
-enum Entry<'a> {
-    Account(&'a CustodyAccount),
-    Key(&'a SessionKey),
-    Delegation(&'a ChainDelegation),
-    Allowance(&'a AllowanceAtRisk),
-}
 
 /// Identity of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,24 +122,6 @@ impl Entry<'_> {
             }
         }
     }
-
-    fn title(self) -> String {
-        match self {
-            Self::Account(_) => "Account".to_owned(),
-            Self::Key(key) => format!("Session key {}", key.label.as_ref().unwrap_or(&key.id)),
-            Self::Delegation(found) => format!("Delegation on {}", found.chain),
-            Self::Allowance(one) => format!("Allowance  {} → {}", one.token, one.who()),
-        }
-    }
-
-    fn rows(self, now: Moment) -> Vec<Row> {
-        match self {
-            Self::Account(account) => account.rows(),
-            Self::Key(key) => key.rows(now),
-            Self::Delegation(found) => found.rows(now),
-            Self::Allowance(one) => one.rows(now),
-        }
-    }
 }
 
 /// Parameters that revoke an allowance.
@@ -232,6 +205,7 @@ impl Custody {
             () if self.filter.stands() => "Nothing matches the filter.",
             () if !self.queue.is_idle() => "Reading…",
             () if self.asked_at.is_none() => "Not read yet.",
+            () if !self.read.faults().is_empty() => "Nothing could be read.",
             () => "There is nothing to list.",
         }
     }
@@ -426,7 +400,9 @@ impl Widget for ListPanel<'_> {
             right.push(("  ".to_owned(), Role::TextDim));
         }
         right.extend(screen.filter.label());
-        let inner = list::framed(painter, area, true, &format!("Custody{risk}"), &right);
+        let room = usize::from(screen.rows_area(area).1.height);
+        let count = list::counted_rows(screen.row(all), room, all.len());
+        let inner = list::framed(painter, area, true, &format!("Custody {count}{risk}"), &right);
         if inner.is_empty() {
             return;
         }
@@ -446,11 +422,6 @@ impl Widget for ListPanel<'_> {
             let pieces = row_pieces(*entry, index == selected, usize::from(place.width), known.live());
             painter.pieces(line(place, at), &pieces);
         }
-        if all.len() > room && room > 0 {
-            let words = format!(" {}–{} of {} ", first + 1, first + room, all.len());
-            let below = line(area, area.height - 1);
-            painter.text(below, below.x + 2, &words, Role::TextDim);
-        }
     }
 }
 
@@ -468,10 +439,8 @@ impl ScreenView for Custody {
                 (false, Entry::Key(_) | Entry::Allowance(_)) => "x revokes this or all… · y copies",
                 _ => "y copies",
             };
-            painter.render(
-                CardPanel { theme: painter.theme, entry: *entry, now: known.live(), below, offset: &self.card_offset },
-                card,
-            );
+            let widget = CustodyCard::new(*entry, painter.theme, known.live());
+            painter.render(widget.below(below).scrolled(&self.card_offset), card);
         }
         if let Some(ask) = &self.ask {
             painter.render(ScreenDialogView::new(ask, painter.theme), area);
@@ -622,25 +591,5 @@ impl ScreenView for Custody {
             CommandReply::Found(_) => {}
         }
         self.queue.start(ScreenId::Custody, known.machine_millis)
-    }
-}
-
-/// Panel of the selected row's card.
-struct CardPanel<'a> {
-    theme: &'a Theme,
-    entry: Entry<'a>,
-    now: Moment,
-    below: &'a str,
-    offset: &'a ScrollOffset,
-}
-
-impl Widget for CardPanel<'_> {
-    fn render(self, area: Rect, buffer: &mut Buffer) {
-        crate::widgets::positions::framed_card(
-            (self.theme, buffer, area),
-            (&self.entry.title(), None),
-            |_| self.entry.rows(self.now),
-            (Some(self.below), Some(self.offset)),
-        );
     }
 }

@@ -31,6 +31,8 @@ const SIDE_BY_SIDE: u16 = 160;
 const LEAST_CARD: u16 = 9;
 /// Maximum number of lines above the list.
 const MOST_ABOVE: u16 = 3;
+/// Height of the list from which its columns are named, in lines.
+const NAMED_LINES: u16 = 3;
 /// Maximum number of tokens whose pools are kept.
 const MOST_KEPT: usize = 64;
 
@@ -68,8 +70,18 @@ impl Pools {
 
     fn scope(&self, known: &ScreenContext<'_>) -> Option<PoolScope> {
         let mut all = Self::scopes(known);
-        let at = self.scope.as_ref().and_then(|scope| all.iter().position(|one| one == scope)).unwrap_or(0);
+        let at = self.place(&all, known);
         (at < all.len()).then(|| all.swap_remove(at))
+    }
+
+    /// Index of the chosen token; before a choice, that of the first pool's token, which is traded.
+    fn place(&self, all: &[PoolScope], known: &ScreenContext<'_>) -> usize {
+        let chosen = self.scope.as_ref().and_then(|scope| all.iter().position(|one| one == scope));
+        let traded = || {
+            let base = &known.page.chains.first()?.pools.first()?.base;
+            all.iter().position(|one| one.chain == 0 && one.token == *base)
+        };
+        chosen.or_else(traded).unwrap_or(0)
     }
 
     fn pools_of(&self, scope: &PoolScope) -> Option<&TokenPools> {
@@ -128,7 +140,7 @@ impl Pools {
         if all.is_empty() {
             return Vec::new();
         }
-        let at = self.scope.as_ref().and_then(|scope| all.iter().position(|one| one == scope)).unwrap_or(0);
+        let at = self.place(&all, known);
         let to = if forward { at + 1 } else { at + all.len() - 1 } % all.len();
         self.scope = Some(all.swap_remove(to));
         (self.chosen, self.selected, self.card_offset) = (None, 0, ScrollOffset::default());
@@ -189,7 +201,8 @@ impl Pools {
             return list::beside(area, area.width / 2);
         }
         let above = self.above(known).len().min(usize::from(MOST_ABOVE));
-        let lines = u16::try_from(count + above + 2).unwrap_or(u16::MAX);
+        // With the frame and the names of the columns.
+        let lines = u16::try_from(count + above + 3).unwrap_or(u16::MAX);
         let most = area.height.saturating_sub(LEAST_CARD).min(area.height * 2 / 5).max(3);
         list::stacked(area, lines.min(most))
     }
@@ -330,7 +343,9 @@ impl Widget for ListPanel<'_> {
             ]);
         }
         right.extend(screen.filter.label());
-        let inner = list::framed(painter, area, true, &format!("Pools {}{name}", all.len()), &right);
+        let room = usize::from(list_rows(screen.rows_area(known, area).1).height);
+        let count = list::counted_rows(screen.row(all), room, all.len());
+        let inner = list::framed(painter, area, true, &format!("Pools {count}{name}"), &right);
         if inner.is_empty() {
             return;
         }
@@ -342,7 +357,7 @@ impl Widget for ListPanel<'_> {
             return;
         }
         let columns = usize::from(place.width);
-        let named = place.height >= 4;
+        let named = place.height >= NAMED_LINES;
         if named {
             painter.pieces(line(place, 0), &heading(columns));
         }
@@ -355,17 +370,12 @@ impl Widget for ListPanel<'_> {
             }
             painter.pieces(line(place, at), &row_pieces(pool, index == selected, columns));
         }
-        if all.len() > room && room > 0 {
-            let words = format!(" {}–{} of {} ", first + 1, first + room, all.len());
-            let below = line(area, area.height - 1);
-            painter.text(below, below.x + 2, &words, Role::TextDim);
-        }
     }
 }
 
 /// Lines of the rows, below the names of the columns if there is room for them.
 const fn list_rows(place: Rect) -> Rect {
-    if place.height < 4 {
+    if place.height < NAMED_LINES {
         return place;
     }
     Rect { y: place.y + 1, height: place.height - 1, ..place }

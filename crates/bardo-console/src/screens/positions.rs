@@ -215,6 +215,9 @@ impl Columns {
 pub struct Positions {
     chains: Vec<ChainPositions>,
     queue: ReadQueue<Purpose>,
+    /// Value of everything that counts, everything owed, and whether something has no value. Summed with each reply,
+    /// because a sum over some hundred positions is too much for each frame.
+    total: (Usd, Usd, bool),
     /// Time of the newest reading's start, in milliseconds of the machine's clock.
     asked_at: Option<u64>,
     /// Session time of that start, in milliseconds: actions that ended later make it outdated.
@@ -312,8 +315,8 @@ impl Positions {
         }
     }
 
-    /// Value of everything that counts less the debts, and whether something has no value.
-    fn total(&self) -> (Usd, Usd, bool) {
+    /// Sums what was read.
+    fn summed(&self) -> (Usd, Usd, bool) {
         let (mut held, mut owed, mut least) = (Usd::ZERO, Usd::ZERO, false);
         let mut add = |sum: &mut Usd, value: Option<Usd>| match value.and_then(|value| sum.checked_add(value).ok()) {
             Some(whole) => *sum = whole,
@@ -518,9 +521,11 @@ impl Widget for ListPanel<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let painter = &mut Painter { buffer, theme: self.theme };
         let Self { screen, known, all, .. } = &self;
-        let mut title = format!("Positions {}", all.len());
+        let (above, place) = screen.rows_area(known, area);
+        let (selected, room) = (screen.row(all), usize::from(place.height));
+        let mut title = format!("Positions {}", list::counted_rows(selected, room, all.len()));
         if !all.is_empty() {
-            let (held, owed, least) = screen.total();
+            let (held, owed, least) = screen.total;
             let more = if least { "≥ " } else { "" };
             title.push_str(&match held.checked_sub(owed) {
                 Ok(net) => format!("  {more}{}", dollars(net)),
@@ -540,24 +545,16 @@ impl Widget for ListPanel<'_> {
         if inner.is_empty() {
             return;
         }
-        let (above, place) = screen.rows_area(known, area);
         rows(painter, Rect { height: inner.height - place.height, ..inner }, &above);
         if all.is_empty() {
             let words = screen.empty_words(known).into_iter().map(|words| Row::new(words, Role::TextDim)).collect();
             rows(painter, place, &wrapped(words, usize::from(place.width)));
             return;
         }
-        let selected = screen.row(all);
-        let room = usize::from(place.height);
         let first = list::first_shown(selected, room);
         let columns = Columns::of(usize::from(place.width));
         for (at, (index, entry)) in (0..place.height).zip(all.iter().enumerate().skip(first)) {
             self.draw_row(painter, line(place, at), *entry, index == selected, columns);
-        }
-        if all.len() > room && room > 0 {
-            let words = format!(" {}–{} of {} ", first + 1, first + room, all.len());
-            let below = line(area, area.height - 1);
-            painter.text(below, below.x + 2, &words, Role::TextDim);
         }
     }
 }
@@ -730,6 +727,7 @@ impl ScreenView for Positions {
                 {
                     self.queue.ask(next);
                 }
+                self.total = self.summed();
             }
             CommandReply::Found(_) => {}
         }

@@ -1,14 +1,18 @@
 //! Custody of an account: who can move what it has. Plain models of session keys, delegations and allowances, read from
 //! replies of tools, and the rows of their cards.
 
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::widgets::Widget;
 use serde_json::Value;
 
 use super::Moment;
 use super::figure::{amount, left, text};
 use super::paint::Row;
-use super::positions::{dollars_of, field, marked, strong};
+use super::positions::{dollars_of, field, framed_card, marked, strong};
 use crate::format::dollars;
-use crate::theme::Role;
+use crate::scroll::ScrollOffset;
+use crate::theme::{Role, Theme};
 use bardo_base::format::counted;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
@@ -455,6 +459,80 @@ impl AllowanceAtRisk {
         all.push(field("token", self.token_address.as_str()));
         all.push(field("chain", self.chain.as_str()));
         all
+    }
+}
+
+/// Part of custody that a card shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum CustodyView<'a> {
+    /// Account with its custody.
+    Account(&'a CustodyAccount),
+    /// Session key.
+    Key(&'a SessionKey),
+    /// Delegation of the account on a chain.
+    Delegation(&'a ChainDelegation),
+    /// Allowance.
+    Allowance(&'a AllowanceAtRisk),
+}
+
+impl CustodyView<'_> {
+    /// Title of the card.
+    fn title(self) -> String {
+        match self {
+            Self::Account(_) => "Account".to_owned(),
+            Self::Key(key) => format!("Session key {}", key.label.as_ref().unwrap_or(&key.id)),
+            Self::Delegation(found) => format!("Delegation on {}", found.chain),
+            Self::Allowance(one) => format!("Allowance  {} → {}", one.token, one.who()),
+        }
+    }
+
+    fn rows(self, now: Moment) -> Vec<Row> {
+        match self {
+            Self::Account(account) => account.rows(),
+            Self::Key(key) => key.rows(now),
+            Self::Delegation(found) => found.rows(now),
+            Self::Allowance(one) => one.rows(now),
+        }
+    }
+}
+
+/// Card of a part of custody, in a frame.
+#[derive(Debug, Clone, Copy)]
+pub struct CustodyCard<'a> {
+    view: CustodyView<'a>,
+    theme: &'a Theme,
+    now: Moment,
+    below: Option<&'a str>,
+    scrolled: Option<&'a ScrollOffset>,
+}
+
+impl<'a> CustodyCard<'a> {
+    /// Creates the card for a moment, from which countdowns are counted.
+    pub const fn new(view: CustodyView<'a>, theme: &'a Theme, now: Moment) -> Self {
+        Self { view, theme, now, below: None, scrolled: None }
+    }
+
+    /// Adds a last line, such as the keys that act on the card.
+    #[must_use]
+    pub const fn below(self, words: &'a str) -> Self {
+        Self { below: Some(words), ..self }
+    }
+
+    /// Draws the card from a scroll position on.
+    #[must_use]
+    pub const fn scrolled(self, offset: &'a ScrollOffset) -> Self {
+        Self { scrolled: Some(offset), ..self }
+    }
+}
+
+impl Widget for CustodyCard<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        framed_card(
+            (self.theme, buffer, area),
+            (&self.view.title(), None),
+            |_| self.view.rows(self.now),
+            (self.below, self.scrolled),
+        );
     }
 }
 

@@ -138,7 +138,7 @@ impl Widget for PositionCard<'_> {
 }
 
 /// Draws rows in a frame from a scroll position on, with a last line that is kept.
-pub(crate) fn framed_card(
+pub(in crate::widgets) fn framed_card(
     (theme, buffer, area): (&Theme, &mut Buffer, Rect),
     (title, right): (&str, Option<&StyledText>),
     rows_of: impl FnOnce(usize) -> Vec<Row>,

@@ -138,7 +138,7 @@ fn both_readings_of_a_pool_are_one_row_and_only_v4_has_hooks() {
     let mut screen = read(&world);
     let text = drawn(&screen, &world, AREA);
     // Four of the list and one that only the pair's reading has.
-    assert!(text.contains("Pools 5  WETH on ethereum"), "{text}");
+    assert!(text.contains("5  WETH on ethereum"), "{text}");
     assert!(text.contains("1,823.01 WETH + 6,200,411.5 USDC") && text.contains("tick -196013"), "{text}");
     screen.act(Action::Bottom, &world.known(), AREA);
     let text = drawn(&screen, &world, AREA);

@@ -217,7 +217,7 @@ fn all_pages_are_read_up_to_five_hundred_positions_and_the_rest_is_counted() {
     // Five pages of one chain, two other reads there, and three on the other chain.
     assert_eq!(served(&mut screen, &world, requests, &pages), 5 + 2 + 3);
     let text = drawn(&screen, &world, AREA);
-    assert!(text.contains("Positions 500  $854,205.00"), "{text}");
+    assert!(text.contains("of 500  $854,205.00"), "{text}");
     // 812 less 500, and three of which the endpoint says nothing.
     assert!(text.contains("ethereum: 315 positions not listed"), "{text}");
 }
