@@ -13,6 +13,7 @@ use bardo::base::id::{CallId, GolemId, PermitId};
 use bardo::base::model::Phase;
 use bardo::base::text::SafeText;
 use bardo::base::units::{TokenAmount, Usd};
+use bardo::console::keymap::Key;
 use bardo::console::screen::Screen;
 use bardo::console::screens::{ScreenId, ticket};
 use bardo::console::state::feed::Feed;
@@ -20,7 +21,7 @@ use bardo::console::state::model::{
     BlockRow, ChainIdentity, ChainSnapshot, FeedPrice, MarketUpdate, MoneyKind, NetworkIdentity, Page, PoolRow,
     PoolVersion, TokenRow,
 };
-use bardo::console::state::{Input, State};
+use bardo::console::state::{Effect, Input, State};
 use bardo::console::theme::Theme;
 use bardo::console::view;
 use bardo::console::widgets::{self, samples};
@@ -30,9 +31,10 @@ use bardo::fabric::{
     OrderUpdate, RedactedParams, ResultCard, ToolEnd, ToolStart, ToolUpdate, TxState, TxUpdate, Vitals,
 };
 use bardo::runtime::tool_info;
+use bardo::session::envelope::{CallStatus, ToolResponse};
 use bardo::session::handle::{
-    AllowanceState, AllowancesState, AuditEntry, BreakerState, ChainHoldings, GrantState, HoldingRow, LimitUsage,
-    PolicyState, QueryResult, SessionInfo, SessionNews, SessionSnapshot, SpendState,
+    AddressedCommand, AllowanceState, AllowancesState, AuditEntry, BreakerState, ChainHoldings, GrantState, HoldingRow,
+    LimitUsage, PolicyState, QueryResult, SessionCommand, SessionInfo, SessionNews, SessionSnapshot, SpendState,
 };
 use bardo::session::questions::Question;
 use bardo::tools::ALL_TOOL_DEFS;
@@ -328,6 +330,32 @@ fn trail() -> SessionNews {
     SessionNews::Found { ticket: ticket(ScreenId::Audit, 1), found: Box::new(QueryResult::Audit { entries }) }
 }
 
+/// Shows the screen of positions, and answers its reads with five pages of a hundred.
+fn read_positions(state: &mut State) {
+    let mut effects = state.update(Input::Key(Key::char(ScreenId::Positions.key())));
+    while let Some(effect) = effects.pop() {
+        let Effect::Send(AddressedCommand { command: SessionCommand::Call { ticket, tool, params, .. }, .. }) = effect
+        else {
+            continue;
+        };
+        let offset = params.get("offset").and_then(Value::as_u64);
+        let data = offset.filter(|_| tool == "list_positions").map(|offset| {
+            let entry = |at: u64| samples::positions::position("WETH", &(offset + at).to_string(), -196_000, "open");
+            let next = (offset < 400).then_some(offset + 100);
+            samples::positions::positions_reply((0..100).map(entry).collect(), next, 500, 0)
+        });
+        let response = Box::new(ToolResponse {
+            call_id: CallId::new(1),
+            status: CallStatus::Success,
+            data,
+            error: None,
+            decision_hints: None,
+            explanation: None,
+        });
+        effects.extend(state.update(Input::News(Box::new(SessionNews::Reply { ticket, response }))));
+    }
+}
+
 fn frames(criterion: &mut Criterion) {
     let Ok((theme, _)) = Theme::load("dark", None) else { return };
     let (page, snapshot) = (page(), snapshot());
@@ -382,6 +410,20 @@ fn frames(criterion: &mut Criterion) {
                 });
             });
         }
+    }
+    group.finish();
+    let mut group = criterion.benchmark_group("five hundred positions (goal 0.5 ms)");
+    for (width, height) in [(120, 40), (200, 50)] {
+        let size = Size { width, height };
+        state.update(Input::Resize(size));
+        read_positions(&mut state);
+        let mut screen = Screen::new(size);
+        group.bench_function(format!("{width}x{height}"), |bencher| {
+            bencher.iter(|| {
+                state.clock.now_millis += 1_000;
+                black_box(screen.frame(size, |area, buffer| view::draw(&state, &theme, area, buffer)).ok())
+            });
+        });
     }
     group.finish();
     let mut group = criterion.benchmark_group("card");

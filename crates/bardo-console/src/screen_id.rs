@@ -1,6 +1,6 @@
 //! Identifiers of the screens. They stand apart, because key bindings name screens and screens use key bindings.
 
-/// Identifier of a screen, in the order of the digits.
+/// Identifier of a screen, in the order of the tabs: first those with a digit, then those with a letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ScreenId {
     /// 1: live view of the Golem.
@@ -23,11 +23,17 @@ pub enum ScreenId {
     Transactions,
     /// 0: registered agents.
     Agents,
+    /// i: liquidity positions, supplies, debts and shares.
+    Positions,
+    /// d: pools of a token with their depth.
+    Pools,
+    /// c: account, session keys, delegations and allowances.
+    Custody,
 }
 
 impl ScreenId {
-    /// All screens, in the order of their digits.
-    pub const ALL: [Self; 10] = [
+    /// All screens, in the order of their tabs.
+    pub const ALL: [Self; 13] = [
         Self::Live,
         Self::Trade,
         Self::Orders,
@@ -38,10 +44,13 @@ impl ScreenId {
         Self::Logs,
         Self::Transactions,
         Self::Agents,
+        Self::Positions,
+        Self::Pools,
+        Self::Custody,
     ];
 
-    /// Digit key that switches to the screen.
-    pub const fn digit(self) -> char {
+    /// Key that switches to the screen: a digit, or a letter.
+    pub const fn key(self) -> char {
         match self {
             Self::Live => '1',
             Self::Trade => '2',
@@ -53,6 +62,9 @@ impl ScreenId {
             Self::Logs => '8',
             Self::Transactions => '9',
             Self::Agents => '0',
+            Self::Positions => 'i',
+            Self::Pools => 'd',
+            Self::Custody => 'c',
         }
     }
 
@@ -69,6 +81,9 @@ impl ScreenId {
             Self::Logs => "Logs",
             Self::Transactions => "Transactions",
             Self::Agents => "Agents",
+            Self::Positions => "Positions",
+            Self::Pools => "Pools",
+            Self::Custody => "Custody",
         }
     }
 }

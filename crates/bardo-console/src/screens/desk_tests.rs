@@ -9,9 +9,12 @@ use serde_json::{Value, json};
 
 use super::agents::Agents;
 use super::audit::Audit;
+use super::custody::Custody;
 use super::network::NetworkScreen;
 use super::orders::Orders;
+use super::pools::Pools;
 use super::portfolio::Portfolio;
+use super::positions::Positions;
 use super::tools::Tools;
 use super::trade::Trade;
 use super::transactions::Transactions;
@@ -29,14 +32,20 @@ use bardo_session::handle::{DevnetControl, QueryResult, SessionCommand};
 
 mod asking;
 mod audit;
+mod custody;
 mod lending;
 mod narrowing;
+mod pools;
+mod positions;
 mod registry;
 mod results;
 mod trading;
 mod under_way;
 mod world;
 
+pub(crate) use custody::sample as sample_custody;
+pub(crate) use pools::sample as sample_pools;
+pub(crate) use positions::sample as sample_positions;
 pub(crate) use registry::sample as sample_agents;
 pub(crate) use under_way::sample as sample_transactions;
 use world::{TestHarness, in_words, world};
@@ -349,6 +358,9 @@ fn screens() -> Vec<Box<dyn ScreenView>> {
         Box::<Audit>::default(),
         Box::<Transactions>::default(),
         Box::<Agents>::default(),
+        Box::<Positions>::default(),
+        Box::<Pools>::default(),
+        Box::<Custody>::default(),
     ]
 }
 
@@ -393,7 +405,20 @@ fn a_console_that_only_watches_changes_nothing_from_any_screen() {
         for request in &requests {
             assert!(!matches!(request, ScreenRequest::Confirm { .. }), "{request:?}");
             if let ScreenRequest::Send(command) = request {
-                let reads = ["uniswap_get_quote", "get_chain_status", "get_balances"];
+                let reads = [
+                    "uniswap_get_quote",
+                    "get_chain_status",
+                    "get_balances",
+                    "list_positions",
+                    "get_lending_position",
+                    "get_vault_state",
+                    "list_pools",
+                    "get_pool_info",
+                    "wallet_get_status",
+                    "session_get_keys",
+                    "wallet_get_delegation",
+                    "get_allowances",
+                ];
                 let identity = |tool: &str| tool.starts_with("identity_");
                 let harmless = match command.as_ref() {
                     SessionCommand::Call { tool, .. } => reads.contains(&tool.as_str()) || identity(tool),
@@ -428,6 +453,15 @@ fn no_hostile_text_reaches_a_cell_of_these_screens() {
             if screen.id() == ScreenId::Agents {
                 *screen = Box::new(registry::read(&world, &word));
             }
+            if screen.id() == ScreenId::Custody {
+                *screen = Box::new(custody::read(&world, &word));
+            }
+            if screen.id() == ScreenId::Pools {
+                *screen = Box::new(pools::read_named(&world, &word));
+            }
+            if screen.id() == ScreenId::Positions {
+                *screen = Box::new(positions::read(&world, &word));
+            }
             let mut buffer = Buffer::empty(AREA);
             screen.draw(&world.known(), &mut Painter { buffer: &mut buffer, theme: &theme }, AREA);
             for cell in &buffer.content {
@@ -442,7 +476,7 @@ proptest! {
 
     #[test]
     fn no_screen_draws_outside_or_panics(
-        which in 0usize..8,
+        which in 0usize..11,
         (width, height, x, y) in (0u16..200, 0u16..60, 0u16..6, 0u16..6),
         actions in prop::collection::vec(0usize..14, 0..12),
         clicks in prop::collection::vec((0u16..206, 0u16..66, any::<bool>()), 0..8),
@@ -452,6 +486,15 @@ proptest! {
         let area = Rect::new(x, y, width, height);
         let mut screen = screens().swap_remove(which);
         open(screen.as_mut(), &world);
+        if screen.id() == ScreenId::Positions {
+            screen = Box::new(positions::read(&world, "WETH"));
+        }
+        if screen.id() == ScreenId::Pools {
+            screen = Box::new(pools::read(&world));
+        }
+        if screen.id() == ScreenId::Custody {
+            screen = Box::new(custody::read(&world, "WETH"));
+        }
         let all = [
             Action::Down, Action::Up, Action::Top, Action::Bottom, Action::HalfPageDown, Action::HalfPageUp, Action::Open,
             Action::Filter, Action::NextPanel, Action::PreviousPanel, Action::Zoom, Action::LongerRange,

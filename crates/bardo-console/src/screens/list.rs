@@ -61,6 +61,16 @@ pub(super) fn first_shown(at: usize, room: usize) -> usize {
     (at + 1).saturating_sub(room)
 }
 
+/// Number of rows for the title of a list, with those in view if not all of them are. The lower edge of a list may be the
+/// upper one of another panel.
+pub(super) fn counted_rows(at: usize, room: usize, count: usize) -> String {
+    if count <= room || room == 0 {
+        return count.to_string();
+    }
+    let first = first_shown(at, room);
+    format!("{}–{} of {count}", first + 1, first + room)
+}
+
 /// Index of the row at a position inside a list; `first` is the first row in view.
 pub(super) fn row_at(at: Position, inside: Rect, first: usize, count: usize) -> Option<usize> {
     let row = usize::from(at.y.checked_sub(inside.y)?) + first;

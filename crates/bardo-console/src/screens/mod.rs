@@ -6,6 +6,7 @@
 
 mod agents;
 mod audit;
+mod custody;
 mod filter;
 mod form;
 mod list;
@@ -13,7 +14,10 @@ mod live;
 mod logs;
 mod network;
 mod orders;
+mod pools;
 mod portfolio;
+mod positions;
+mod reading;
 mod screen_dialog;
 mod tools;
 mod trade;
@@ -23,6 +27,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use ratatui::layout::{Position, Rect};
+use serde_json::Value;
 
 use self::filter::Filter;
 use super::keymap::{Action, Key};
@@ -42,9 +47,16 @@ impl ScreenId {
     /// Returns true if the action has an effect on this screen. Help and hints list no others.
     pub const fn does(self, action: Action) -> bool {
         match action {
-            Action::NextPanel | Action::PreviousPanel => {
-                !matches!(self, Self::Orders | Self::Logs | Self::Transactions | Self::Agents)
-            }
+            Action::NextPanel | Action::PreviousPanel => !matches!(
+                self,
+                Self::Orders
+                    | Self::Logs
+                    | Self::Transactions
+                    | Self::Agents
+                    | Self::Positions
+                    | Self::Pools
+                    | Self::Custody
+            ),
             // Trade is a form, without a list that could be filtered.
             Action::Filter | Action::NextMatch | Action::PreviousMatch => {
                 !matches!(self, Self::Trade | Self::Transactions)
@@ -54,15 +66,20 @@ impl ScreenId {
             // Logs has a single panel, which already fills the screen.
             Action::Zoom => !matches!(self, Self::Logs),
             Action::ShorterRange | Action::LongerRange => matches!(self, Self::Live | Self::Portfolio | Self::Logs),
-            Action::Follow => matches!(self, Self::Live | Self::Audit | Self::Logs),
+            Action::Follow => {
+                matches!(self, Self::Live | Self::Audit | Self::Logs | Self::Positions | Self::Pools | Self::Custody)
+            }
             Action::Copy => !matches!(self, Self::Network),
             Action::Verify => matches!(self, Self::Audit),
             Action::Label => matches!(self, Self::Portfolio),
             Action::Explorer => matches!(self, Self::Live | Self::Trade | Self::Orders | Self::Transactions),
             Action::CancelSelected => {
-                matches!(self, Self::Live | Self::Orders | Self::Portfolio | Self::Audit | Self::Transactions)
+                matches!(
+                    self,
+                    Self::Live | Self::Orders | Self::Portfolio | Self::Audit | Self::Transactions | Self::Custody
+                )
             }
-            Action::Left | Action::Right => matches!(self, Self::Trade | Self::Tools),
+            Action::Left | Action::Right => matches!(self, Self::Trade | Self::Tools | Self::Pools),
             _ => true,
         }
     }
@@ -105,6 +122,27 @@ impl ScreenId {
             Self::Agents => matches!(
                 action,
                 Action::Open | Action::Zoom | Action::Copy | Action::Filter | Action::NextMatch | Action::PreviousMatch
+            ),
+            Self::Custody => matches!(
+                action,
+                Action::Open
+                    | Action::Zoom
+                    | Action::Copy
+                    | Action::Follow
+                    | Action::CancelSelected
+                    | Action::Filter
+                    | Action::NextMatch
+                    | Action::PreviousMatch
+            ),
+            Self::Positions | Self::Pools => matches!(
+                action,
+                Action::Open
+                    | Action::Zoom
+                    | Action::Copy
+                    | Action::Follow
+                    | Action::Filter
+                    | Action::NextMatch
+                    | Action::PreviousMatch
             ),
             Self::Live | Self::Orders | Self::Logs => false,
         }
@@ -225,6 +263,13 @@ pub enum ScreenRequest {
     Palette(String),
     /// Switches to another screen.
     GoTo(ScreenId),
+    /// Opens the form of a tool on the trade screen, filled in with these parameters. Nothing is sent.
+    OpenForm {
+        /// Name of the tool.
+        tool: String,
+        /// Known parameters, as an object.
+        params: Value,
+    },
     /// Discards the absence summary, because the operator has read it.
     AbsenceRead,
     /// Shows a notice in the hint line until the next key.
@@ -269,15 +314,15 @@ fn copy_explorer_link(call: &CallSeen, known: &ScreenContext<'_>) -> Vec<ScreenR
     }
 }
 
-/// Ticket whose reply goes to the screen: its digit in the upper 32 bits, its own count in the lower.
+/// Ticket whose reply goes to the screen: its key in the upper 32 bits, its own count in the lower.
 pub const fn ticket(screen: ScreenId, count: u32) -> u64 {
-    ((screen.digit() as u64) << 32) | count as u64
+    ((screen.key() as u64) << 32) | count as u64
 }
 
-/// Screen and count of a ticket; `None` if no screen has the ticket's digit.
+/// Screen and count of a ticket; `None` if no screen has the ticket's key.
 pub fn holder(ticket: u64) -> Option<(ScreenId, u32)> {
-    let digit = ticket >> 32;
-    let screen = ScreenId::ALL.into_iter().find(|screen| u64::from(u32::from(screen.digit())) == digit)?;
+    let key = ticket >> 32;
+    let screen = ScreenId::ALL.into_iter().find(|screen| u64::from(u32::from(screen.key())) == key)?;
     Some((screen, u32::try_from(ticket & u64::from(u32::MAX)).ok()?))
 }
 
@@ -355,6 +400,11 @@ pub trait ScreenView: Debug + Send {
         Vec::new()
     }
 
+    /// Fills in the form of a tool and focuses it. Returns false if the screen has no such form.
+    fn fill_form(&mut self, _tool: &str, _params: &Value, _known: &ScreenContext<'_>) -> bool {
+        false
+    }
+
     /// Called when no layer covers the screen any more, so that its own dialog restarts the guard time.
     fn uncovered(&mut self, _known: &ScreenContext<'_>) {}
 
@@ -389,6 +439,9 @@ impl Screens {
             Box::<logs::Logs>::default(),
             Box::<transactions::Transactions>::default(),
             Box::<agents::Agents>::default(),
+            Box::<positions::Positions>::default(),
+            Box::<pools::Pools>::default(),
+            Box::<custody::Custody>::default(),
         ];
         Self { screens: screens.into_iter().map(|screen| (screen.id(), screen)).collect() }
     }
@@ -403,7 +456,7 @@ impl Screens {
         self.screens.get_mut(&id)
     }
 
-    /// Ids of all screens, in the order of their digits.
+    /// Ids of all screens, in the order of their tabs.
     pub fn ids(&self) -> impl Iterator<Item = ScreenId> + '_ {
         self.screens.keys().copied()
     }
@@ -412,6 +465,6 @@ impl Screens {
 #[cfg(test)]
 mod desk_tests;
 #[cfg(test)]
-pub(super) use desk_tests::{sample_agents, sample_transactions};
+pub(super) use desk_tests::{sample_agents, sample_custody, sample_pools, sample_positions, sample_transactions};
 #[cfg(test)]
 pub(super) use form::tests::tool as sample_tool;

@@ -118,13 +118,13 @@ fn notice(words: &str) -> Vec<ScreenRequest> {
 /// Tools that the screen of transactions calls for its selected row.
 const OF_TRANSACTIONS: [&str; 2] = ["speed_up_transaction", "cancel_transaction"];
 
-/// Returns true for the tools with a form on this screen: all trading tools, those that move the wallet's tokens, and those
-/// that act on vaults, protocol fees and hooks.
+/// Returns true for the tools with a form on this screen: all trading tools, those for liquidity and vaults, those that move
+/// the wallet's tokens, and those that act on protocol fees and hooks.
 pub(super) fn has_form(tool: &ToolInfo) -> bool {
     let moves_tokens =
         tool.category == Category::Wallet && signs(tool) && !OF_TRANSACTIONS.contains(&tool.name.as_str());
-    let of_others = matches!(tool.category, Category::Vault | Category::Fees | Category::Hook) && signs(tool);
-    tool.category == Category::Trading || moves_tokens || of_others
+    let of_others = matches!(tool.category, Category::Fees | Category::Hook) && signs(tool);
+    matches!(tool.category, Category::Trading | Category::Lp | Category::Vault) || moves_tokens || of_others
 }
 
 /// Returns true if the tool can end in a signature.
@@ -147,16 +147,19 @@ impl Trade {
         all.sort_by_key(|tool| (tool.capability != CapabilityTier::Write, place(tool.name.as_str())));
         for tool in all {
             let mut form = ToolForm::of(tool);
-            // Every form needs a chain, so the first one is preset.
-            let first = known.page.network.as_ref().and_then(|network| network.chains.first());
-            if let Some(chain) = first {
-                let chain = Value::from(chain.name.as_str());
-                let names = ["chain", "chain_id"].map(|name| (name.to_owned(), chain.clone()));
-                form.fill(&Value::Object(Map::from_iter(names)));
+            if let Some(chain) = Self::first_chain(known) {
+                form.fill(&chain);
             }
             self.tools.push(tool.name.to_string());
             self.forms.push(form);
         }
+    }
+
+    /// Chain that every form starts with, since each needs one.
+    fn first_chain(known: &ScreenContext<'_>) -> Option<Value> {
+        let chain = known.page.network.as_ref()?.chains.first()?;
+        let names = ["chain", "chain_id"].map(|name| (name.to_owned(), Value::from(chain.name.as_str())));
+        Some(Value::Object(Map::from_iter(names)))
     }
 
     fn form(&self) -> Option<&ToolForm> {
@@ -561,6 +564,31 @@ impl ScreenView for Trade {
         let asked = self.quote_params().filter(|params| is_positive_amount(params.get("amount")));
         let changed = asked.is_some_and(|params| params != self.quoted);
         (changed && !self.asking_quote).then(|| self.last_quote_millis.saturating_add(QUOTE_EVERY_MILLIS))
+    }
+
+    fn fill_form(&mut self, tool: &str, params: &Value, known: &ScreenContext<'_>) -> bool {
+        self.learn(known);
+        let (Some(at), Some(info)) =
+            (self.tools.iter().position(|name| name == tool), trading(known).find(|one| one.name.as_str() == tool))
+        else {
+            return false;
+        };
+        // Nothing of an earlier input stays in a form that is filled in for something else.
+        let mut form = ToolForm::of(info);
+        if let Some(chain) = Self::first_chain(known) {
+            form.fill(&chain);
+        }
+        form.fill(params);
+        form.at = form.fields.iter().position(|field| field.typed.text().is_empty()).unwrap_or(0);
+        self.choose(at);
+        self.forget_preview();
+        (self.execution, self.execution_response) = (None, None);
+        (self.quote, self.quoted) = (None, Value::Null);
+        if let Some(kept) = self.forms.get_mut(at) {
+            *kept = form;
+        }
+        (self.typing, self.zoomed, self.remark) = (true, false, None);
+        true
     }
 
     fn shown(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {

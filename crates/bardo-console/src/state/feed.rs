@@ -615,6 +615,7 @@ impl Feed {
             | CallCard::Bridge(_)
             | CallCard::Allowance(_)
             | CallCard::Lending(_)
+            | CallCard::Position(_)
             | CallCard::Plain(_) => None,
         })
     }

@@ -26,8 +26,10 @@ use bardo_session::questions::OFFER_NUMBER;
 /// Part of a recording that an arrow key skips, in percent.
 const SCRUB_PERCENT: u8 = 5;
 
+/// Width from which the tabs of the screens with a digit and the wallet fit in one line.
+const DIGIT_TABS_WIDTH: u16 = 160;
 /// Width from which the tabs of all screens and the wallet fit in one line.
-const ALL_TABS_WIDTH: u16 = 160;
+const ALL_TABS_WIDTH: u16 = 196;
 
 /// Maximum number of audit log entries shown for one call.
 const STORY_ENTRIES: u32 = 200;
@@ -705,11 +707,22 @@ impl State {
         self.operator.requested_scenario.clone().or_else(|| self.session.feed.show.as_ref().map(ToString::to_string))
     }
 
-    /// Ids of the screens, in the order of their tabs. On a line with no room for more than eight, screens 9 and 0 have a
-    /// tab only while they are shown.
+    /// Ids of the screens, in the order of their tabs. On a line with no room for all, screens 9 and 0 and those with a
+    /// letter have a tab only while they are shown.
     pub fn tabs(&self) -> Vec<ScreenId> {
-        let wide = self.display.size.width >= ALL_TABS_WIDTH;
-        let rare = |id: ScreenId| !wide && matches!(id, ScreenId::Transactions | ScreenId::Agents);
+        let width = self.display.size.width;
+        let rare = |id: ScreenId| match id {
+            ScreenId::Transactions | ScreenId::Agents => width < DIGIT_TABS_WIDTH,
+            ScreenId::Positions | ScreenId::Pools | ScreenId::Custody => width < ALL_TABS_WIDTH,
+            ScreenId::Live
+            | ScreenId::Trade
+            | ScreenId::Orders
+            | ScreenId::Portfolio
+            | ScreenId::Audit
+            | ScreenId::Tools
+            | ScreenId::Network
+            | ScreenId::Logs => false,
+        };
         let shown = |id: &ScreenId| !rare(*id) || self.display.screen == *id;
         self.display.screens.ids().filter(shown).collect()
     }

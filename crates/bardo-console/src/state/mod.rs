@@ -541,6 +541,18 @@ impl State {
                 Vec::new()
             }
             ScreenRequest::GoTo(screen) => self.go_to(screen),
+            ScreenRequest::OpenForm { tool, params } => {
+                let effects = self.go_to(ScreenId::Trade);
+                let mut filled = false;
+                self.with_screen(ScreenId::Trade, |view, known, _| {
+                    filled = view.fill_form(&tool, &params, known);
+                    Vec::new()
+                });
+                if !filled {
+                    self.show_notice(&format!("this session has no form for {tool}"));
+                }
+                effects
+            }
             ScreenRequest::AbsenceRead => {
                 self.operator.away.dismiss();
                 Vec::new()

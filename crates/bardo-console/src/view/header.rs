@@ -110,7 +110,7 @@ fn groups(state: &State) -> Vec<Group> {
     }
     let transactions = state.session.snapshot.as_ref().and_then(|snapshot| snapshot.transactions.as_deref());
     if let Some(chain) = transactions.and_then(|transactions| transactions.used_outside().next()) {
-        let words = format!("▲ {chain}: nothing is signed ({})", ScreenId::Transactions.digit());
+        let words = format!("▲ {chain}: nothing is signed ({})", ScreenId::Transactions.key());
         groups.push(Group { rank: 3, pieces: vec![(words, Role::StateBad)] });
     }
     if let Some((rank, words, role)) = brain(state) {
@@ -296,7 +296,7 @@ fn tabs(state: &State) -> Vec<[StyledText; 4]> {
         let edge = if here { Role::BorderFocus } else { Role::Text };
         [
             (before.to_owned(), edge),
-            (screen.digit().to_string(), Role::Key),
+            (screen.key().to_string(), Role::Key),
             (format!(" {}", screen.name()), role),
             (after.to_owned(), edge),
         ]

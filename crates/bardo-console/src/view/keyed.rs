@@ -5,22 +5,26 @@ use std::collections::BTreeSet;
 use alloy_primitives::{Address, U256};
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::buffer::Buffer;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::pictures::{asked, lively};
 use super::tests::{drawn, news, running, text};
 use super::text_tests::{snapshot, start, tell};
 use crate::keymap::{Action, Context, Key, help_on};
 use crate::painter::Painter;
-use crate::screens::{CommandReply, ScreenId, sample_agents, sample_tool, ticket};
+use crate::screens::{
+    CommandReply, ScreenId, sample_agents, sample_custody, sample_pools, sample_positions, sample_tool, ticket,
+};
 use crate::state::{Effect, Input, Layer, State};
 use crate::theme::{Role, Theme};
 use crate::widgets::samples;
 use bardo_base::fabric::{DecayUnit, EventKind, ResultCard, ToolEnd, TxState, TxUpdate};
 use bardo_base::id::CallId;
 use bardo_base::model::{CapabilityTier, CardKind};
-use bardo_session::handle::{AllowanceState, AuditEntry, GrantState, QueryResult, SessionNews};
-use bardo_session::market::MoneyKind;
+use bardo_session::handle::{
+    AddressedCommand, AllowanceState, AuditEntry, GrantState, QueryResult, SessionCommand, SessionNews,
+};
+use bardo_session::market::{FeedPrice, MoneyKind, TokenRow};
 
 fn press(state: &mut State, key: Key) -> Vec<Effect> {
     state.update(Input::Time(state.clock.now_millis + 1_000));
@@ -78,8 +82,8 @@ fn full(width: u16, height: u16) -> State {
             tool("intent_refund", CapabilityTier::Write),
         ];
         // More rows than a page has lines.
-        ready.tools[0].output_schema = serde_json::json!({ "properties": (0..60)
-            .map(|at| (format!("field_{at}"), serde_json::json!({"type": "string"})))
+        ready.tools[0].output_schema = json!({ "properties": (0..60)
+            .map(|at| (format!("field_{at}"), json!({"type": "string"})))
             .collect::<serde_json::Map<_, _>>() });
     }
     let mut with = state.session.snapshot.as_deref().cloned().unwrap_or_else(snapshot);
@@ -118,7 +122,7 @@ fn full(width: u16, height: u16) -> State {
         kind: text("permit:issued"),
         call_id: None,
         golem_id: text("ada"),
-        body: serde_json::Value::Null,
+        body: Value::Null,
         hash: alloy_primitives::B256::ZERO,
     };
     let found = Box::new(QueryResult::Audit { entries: (1..60).map(entry).collect() });
@@ -136,7 +140,7 @@ fn whatever_is_drawn_as_a_key_does_something_where_it_is_drawn() {
     for (width, height) in [(60, 24), (80, 24), (120, 40), (200, 50)] {
         for screen in ScreenId::ALL {
             let mut state = full(width, height);
-            press(&mut state, Key::char(screen.digit()));
+            press(&mut state, Key::char(screen.key()));
             for key in ["j", "z", "z", "j"] {
                 assert_eq!(lies(&state), Vec::<String>::new(), "{screen:?}\n{}", drawn(&state).join("\n"));
                 press(&mut state, Key::named(key).unwrap());
@@ -266,12 +270,41 @@ const BEFORE: &[&str] = &[
     "Tab / e Enter",
 ];
 
+/// Answers the reads of a screen until it asks for nothing more.
+fn answered(state: &mut State, mut effects: Vec<Effect>, reply: &dyn Fn(&str, &Value) -> CommandReply) {
+    while let Some(effect) = effects.pop() {
+        let Effect::Send(AddressedCommand { command: SessionCommand::Call { ticket, tool, params, .. }, .. }) = effect
+        else {
+            continue;
+        };
+        let CommandReply::Reply(response) = reply(&tool, &params) else { panic!("no reply to {tool}") };
+        effects.extend(state.update(Input::News(Box::new(SessionNews::Reply { ticket, response }))));
+    }
+}
+
 /// Console on a screen that has what its keys act on.
 fn full_on(screen: ScreenId) -> State {
     // An agent's card scrolls only where it has too little room.
     let (columns, rows) = if screen == ScreenId::Agents { (80, 10) } else { (120, 44) };
     let mut state = full(columns, rows);
-    press(&mut state, Key::char(screen.digit()));
+    if screen == ScreenId::Pools {
+        let token = |symbol: &str| TokenRow {
+            symbol: text(symbol),
+            address: Address::repeat_byte(1),
+            price: FeedPrice::None(text("no feed")),
+        };
+        for chain in &mut state.session.page.chains {
+            chain.tokens = vec![token("WETH"), token("USDC")];
+        }
+    }
+    let effects = press(&mut state, Key::char(screen.key()));
+    if screen == ScreenId::Positions {
+        answered(&mut state, effects, &sample_positions);
+    } else if screen == ScreenId::Pools {
+        answered(&mut state, effects, &sample_pools);
+    } else if screen == ScreenId::Custody {
+        answered(&mut state, effects, &sample_custody);
+    }
     if screen == ScreenId::Agents {
         let CommandReply::Reply(response) = sample_agents("one") else { panic!("no reply") };
         news(&mut state, SessionNews::Reply { ticket: ticket(screen, 1), response });
@@ -308,6 +341,31 @@ fn every_key_that_the_help_of_a_screen_lists_does_something_there() {
     }
 }
 
+/// The last of five pages of positions can be reached, and stays selected when all are read again.
+#[test]
+fn five_hundred_positions_are_listed_to_the_last() {
+    let mut state = full(120, 40);
+    let reply = |tool: &str, params: &Value| {
+        let CommandReply::Reply(mut response) = sample_positions(tool, params) else { panic!("no reply") };
+        if tool == "list_positions" && response.error.is_none() {
+            let offset = params["offset"].as_u64().unwrap();
+            let entry =
+                |at: u64| samples::positions::position("WETH", &(1_000 + offset + at).to_string(), -196_000, "open");
+            let next = (offset < 400).then_some(offset + 100);
+            response.data = Some(samples::positions::positions_reply((0..100).map(entry).collect(), next, 500, 0));
+        }
+        CommandReply::Reply(response)
+    };
+    let effects = press(&mut state, Key::char('i'));
+    answered(&mut state, effects, &reply);
+    press(&mut state, Key::char('G'));
+    let shown = drawn(&state).join("\n");
+    assert!(shown.contains("V3 #1499") && shown.contains("–504 of 504"), "{shown}");
+    let effects = press(&mut state, Key::char('f'));
+    answered(&mut state, effects, &reply);
+    assert!(drawn(&state).join("\n").contains("▸● V3 #1499"));
+}
+
 #[test]
 fn no_screen_does_what_its_help_does_not_list() {
     for screen in ScreenId::ALL {
@@ -322,7 +380,7 @@ fn no_screen_does_what_its_help_does_not_list() {
         for (key, action) in hidden {
             for keys in BEFORE {
                 let mut state = full(120, 44);
-                press(&mut state, Key::char(screen.digit()));
+                press(&mut state, Key::char(screen.key()));
                 for one in keys.split_whitespace() {
                     press(&mut state, Key::named(one).unwrap());
                 }
@@ -396,9 +454,8 @@ fn paid_for_a_transfer(state: &mut State, call: u64, chain_id: u64, wei: u64) {
             purpose: None,
         })
     };
-    let end =
-        ToolEnd { success: true, state: None, duration_ms: 9, result_summary: serde_json::Value::Null, card: None };
-    let begin = start("wallet_transfer_token", serde_json::json!({ "token": "USDC", "amount": "25" }));
+    let end = ToolEnd { success: true, state: None, duration_ms: 9, result_summary: Value::Null, card: None };
+    let begin = start("wallet_transfer_token", json!({ "token": "USDC", "amount": "25" }));
     let events = vec![begin, tx(TxState::Unclear), tx(TxState::Confirmed), EventKind::ToolEnd(end)];
     tell(state, Some(CallId::new(call)), events);
 }
@@ -422,13 +479,7 @@ fn paid_gas(state: &mut State, call: u64, chain_id: u64, wei: &[u64]) {
         data: json!({ "amount_in": "0.25", "amount_out": "852.375611119999" }),
         hints: Some(json!({ "quoted_out": "852.546103", "transactions": costs })),
     };
-    let end = ToolEnd {
-        success: true,
-        state: None,
-        duration_ms: 9,
-        result_summary: serde_json::Value::Null,
-        card: Some(card),
-    };
+    let end = ToolEnd { success: true, state: None, duration_ms: 9, result_summary: Value::Null, card: Some(card) };
     let events =
         vec![start("uniswap_execute_swap", samples::swap_params()), EventKind::TxUpdate(tx), EventKind::ToolEnd(end)];
     tell(state, Some(CallId::new(call)), events);
@@ -529,7 +580,7 @@ fn the_field_that_is_edited_is_in_view_at_forty_columns_and_twelve_lines() {
         for screen in [ScreenId::Trade, ScreenId::Tools] {
             let mut state = full(columns, rows);
             state.display.layers.clear();
-            press(&mut state, Key::char(screen.digit()));
+            press(&mut state, Key::char(screen.key()));
             press(&mut state, Key::plain(KeyCode::Enter));
             for (at, field) in fields.iter().enumerate() {
                 let value = format!("7{at}4{at}6");

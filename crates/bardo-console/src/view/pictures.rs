@@ -103,7 +103,7 @@ fn the_picture_of_a_hostile_world_is_what_was_drawn() {
             news(&mut state, SessionNews::Questions(Arc::new(vec![question(words)])));
             told(&state, &mut shown);
             let screen = ScreenId::ALL[at % ScreenId::ALL.len()];
-            state.update(Input::Key(Key::char(screen.digit())));
+            state.update(Input::Key(Key::char(screen.key())));
             told(&state, &mut shown);
         }
     }
@@ -310,7 +310,7 @@ fn screens_and_layers_as_pictures() {
         let mut state = lively(columns, rows);
         pictured("live", &state);
         for screen in [ScreenId::Audit, ScreenId::Logs] {
-            state.update(Input::Key(Key::char(screen.digit())));
+            state.update(Input::Key(Key::char(screen.key())));
             pictured(&screen.name().to_lowercase(), &state);
         }
         let mut state = lively(columns, rows);
@@ -390,7 +390,12 @@ fn where_nothing_may_move_time_and_what_is_told_again_change_no_screen() {
                 }
                 state.update(crate::view::drawn(state));
             };
-            state.update(Input::Key(Key::char(screen.digit())));
+            state.update(Input::Key(Key::char(screen.key())));
+            // A read that gets no reply is given up once.
+            for _ in 0..8 {
+                state.update(Input::Time(state.clock.now_millis + 31_000));
+            }
+            let start = state.clock.now_millis;
             again(&mut state, 0);
             let first = picture(&state);
             for after in (1..=30).map(|second| second * 1_000) {

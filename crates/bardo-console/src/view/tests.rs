@@ -434,7 +434,7 @@ fn a_waiting_decision_calls_only_where_that_is_wanted() {
 fn every_other_screen_is_drawn_or_said_to_be_absent() {
     let mut state = running(120, 40, &text("Selling."));
     for screen in ScreenId::ALL {
-        state.update(Input::Key(Key::char(screen.digit())));
+        state.update(Input::Key(Key::char(screen.key())));
         let there = state.display.screens.get(screen).is_some();
         assert_eq!(state.display.screen == screen, there, "{screen:?}");
         drawn(&state);
@@ -581,7 +581,7 @@ proptest! {
         }
         state.update(Input::Key(Key::plain(crossterm::event::KeyCode::Esc)));
         for screen in ScreenId::ALL {
-            state.update(Input::Key(Key::char(screen.digit())));
+            state.update(Input::Key(Key::char(screen.key())));
             for row in drawn(&state) {
                 prop_assert!(!row.chars().any(char::is_control), "{:?}", row);
             }

@@ -9,6 +9,7 @@ use super::lending::LendingModel;
 use super::order::OrderModel;
 use super::paint::{CardLine, Row, Title};
 use super::plain::PlainModel;
+use super::position_change::{PositionAction, PositionChangeModel};
 use super::quote::QuoteModel;
 use super::status::CardStatus;
 use super::swap::SwapModel;
@@ -32,6 +33,8 @@ pub enum CallCard {
     Allowance(Box<AllowanceModel>),
     /// Card of an action in a lending market.
     Lending(Box<LendingModel>),
+    /// Card of an action on a liquidity position or on shares of a vault.
+    Position(Box<PositionChangeModel>),
     /// Card of a call whose tool has no widget.
     Plain(Box<PlainModel>),
 }
@@ -69,6 +72,9 @@ impl CallCard {
             }
             Some(CardKind::Allowance) => Self::Allowance(Box::new(AllowanceModel::asked(at, tool, params))),
             Some(CardKind::Lending) => Self::Lending(Box::new(LendingModel::asked(at, tool, params))),
+            None if PositionAction::of(tool).is_some() => {
+                Self::Position(Box::new(PositionChangeModel::asked(at, tool, params)))
+            }
             None => Self::Plain(Box::new(PlainModel::asked(at, tool, params))),
         }
     }
@@ -85,6 +91,7 @@ impl CallCard {
             | Self::Swap(_)
             | Self::Allowance(_)
             | Self::Lending(_)
+            | Self::Position(_)
             | Self::Plain(_) => None,
         }
     }
@@ -131,6 +138,7 @@ impl CallCard {
             Self::Bridge(model) => model.fold(at, kind),
             Self::Allowance(model) => model.fold(at, kind),
             Self::Lending(model) => model.fold(at, kind),
+            Self::Position(model) => model.fold(at, kind),
             Self::Plain(model) => model.fold(at, kind),
         }
     }
@@ -144,6 +152,7 @@ impl CallCard {
             Self::Bridge(model) => &model.call,
             Self::Allowance(model) => &model.call,
             Self::Lending(model) => &model.call,
+            Self::Position(model) => &model.call,
             Self::Plain(model) => &model.call,
         }
     }
@@ -156,6 +165,7 @@ impl CallCard {
             Self::Bridge(model) => &mut model.call,
             Self::Allowance(model) => &mut model.call,
             Self::Lending(model) => &mut model.call,
+            Self::Position(model) => &mut model.call,
             Self::Plain(model) => &mut model.call,
         }
     }
@@ -179,7 +189,9 @@ impl CallCard {
             Self::Quote(model) => model.status(now),
             Self::Order(model) => model.status(now),
             Self::Bridge(model) => model.status(now),
-            Self::Swap(_) | Self::Allowance(_) | Self::Lending(_) | Self::Plain(_) => self.call().status,
+            Self::Swap(_) | Self::Allowance(_) | Self::Lending(_) | Self::Position(_) | Self::Plain(_) => {
+                self.call().status
+            }
         }
     }
 
@@ -191,6 +203,7 @@ impl CallCard {
             Self::Bridge(model) => model.as_ref(),
             Self::Allowance(model) => model.as_ref(),
             Self::Lending(model) => model.as_ref(),
+            Self::Position(model) => model.as_ref(),
             Self::Plain(model) => model.as_ref(),
         }
     }

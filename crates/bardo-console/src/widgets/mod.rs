@@ -11,15 +11,20 @@ pub mod bridge;
 pub mod call;
 pub mod card;
 pub mod chart;
+pub mod custody;
 pub mod decision;
 pub mod dialog;
 pub mod figure;
 pub mod gauge;
+pub mod hook;
 pub mod identity;
 pub mod lending;
 pub mod order;
 pub mod paint;
 pub mod plain;
+pub mod pool;
+pub mod position_change;
+pub mod positions;
 pub mod quote;
 pub mod reasons;
 pub mod samples;
@@ -114,6 +119,8 @@ pub type CrossChainProgress<'a> = Card<'a, bridge::BridgeModel>;
 pub type AllowanceChip<'a> = Card<'a, allowance::AllowanceModel>;
 /// Card of an action in a lending market.
 pub type LendingCard<'a> = Card<'a, lending::LendingModel>;
+/// Card of an action on a liquidity position or on shares of a vault.
+pub type PositionChangeCard<'a> = Card<'a, position_change::PositionChangeModel>;
 
 impl<'a, M: CardView + ?Sized> Card<'a, M> {
     /// Creates the widget of a card without key hints.

@@ -2,6 +2,9 @@
 //! benchmarks. The figures are invented; the structures are those of real responses.
 
 mod asked;
+pub mod custody;
+pub mod pools;
+pub mod positions;
 mod settled;
 mod under_way;
 
@@ -19,6 +22,7 @@ use super::gauge::{FullMeaning, Gauge};
 use super::lending::LendingModel;
 use super::order::OrderModel;
 use super::plain::PlainModel;
+use super::position_change::PositionChangeModel;
 use super::quote::QuoteModel;
 use super::status::CardStatus;
 use super::swap::SwapModel;
@@ -29,7 +33,7 @@ use bardo_base::id::PermitId;
 use bardo_base::model::{CardKind, Check, RuleName};
 use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, Usd};
-pub use settled::{bridges, intent, order, orders};
+pub use settled::{bridges, intent, order, orders, position_changes};
 
 /// Start of the samples in seconds since the Unix epoch: 2023-11-14 22:13:20 UTC.
 pub const START: u64 = 1_700_000_000;
@@ -538,6 +542,14 @@ pub fn cards() -> Vec<(&'static str, &'static str, CallCard)> {
     all.extend(lendings().into_iter().map(|(state, model)| ("lending", state, CallCard::Lending(Box::new(model)))));
     all.extend(
         under_way::lendings().into_iter().map(|(state, model)| ("lending", state, CallCard::Lending(Box::new(model)))),
+    );
+    all.extend(
+        position_changes().into_iter().map(|(state, model)| ("position", state, CallCard::Position(Box::new(model)))),
+    );
+    all.extend(
+        under_way::position_changes()
+            .into_iter()
+            .map(|(state, model)| ("position", state, CallCard::Position(Box::new(model)))),
     );
     all.extend(plains().into_iter().map(|(state, model)| ("plain", state, CallCard::Plain(Box::new(model)))));
     all.extend(

@@ -85,7 +85,7 @@ fn gallery(widget: &str, width: u16) -> String {
 
 #[test]
 fn every_state_of_every_card_at_three_widths_and_in_a_corner() {
-    for widget in ["quote", "swap", "order", "bridge", "allowance", "lending", "plain"] {
+    for widget in ["quote", "swap", "order", "bridge", "allowance", "lending", "position", "plain"] {
         for width in [40, 80, 120] {
             insta::assert_snapshot!(format!("{widget}_{width}"), gallery(widget, width));
         }
@@ -183,6 +183,8 @@ fn meaning_that_is_in_a_colour_is_in_a_word_too() {
             ("allowance", "unlimited", "! UNLIMITED", Role::StateCare),
             ("lending", "borrowed", "Chain agrees ✓", Role::StateGood),
             ("lending", "disagrees", "Chain disagrees ✕", Role::StateBad),
+            ("position", "closed", "Chain agrees ✓", Role::StateGood),
+            ("position", "disagrees", "Chain disagrees ✕", Role::StateBad),
         ] {
             let card = card(widget, state);
             let size = (80, lines(&card, 80));
@@ -195,7 +197,7 @@ fn meaning_that_is_in_a_colour_is_in_a_word_too() {
 
 #[test]
 fn every_state_is_told_apart_without_colour() {
-    for widget in ["quote", "swap", "order", "bridge", "allowance", "lending"] {
+    for widget in ["quote", "swap", "order", "bridge", "allowance", "lending", "position"] {
         let states: Vec<_> = samples::cards().into_iter().filter(|(name, ..)| *name == widget).collect();
         let texts: std::collections::BTreeSet<_> =
             states.iter().map(|(.., card)| text_of(&drawn(card, 100, 1))).collect();

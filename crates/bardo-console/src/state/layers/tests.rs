@@ -1383,7 +1383,7 @@ fn a_rejected_own_action_waits_no_longer() {
     assert!(!screen(&state).contains("FOR YOU") && screen(&state).contains("Waiting for you "), "{}", screen(&state));
 }
 
-/// Screens 9 and 0 have a tab where there is room, and else while they are shown.
+/// Screens 9 and 0 and those with a letter have a tab where there is room, and else while they are shown.
 #[test]
 fn all_screens_have_a_tab_where_there_is_room() {
     let tabs = |width: u16, screen: ScreenId| {
@@ -1391,6 +1391,9 @@ fn all_screens_have_a_tab_where_there_is_room() {
         state.display.screen = screen;
         state.tabs()
     };
+    assert_eq!(tabs(196, ScreenId::Trade).len(), ScreenId::ALL.len());
+    assert_eq!(tabs(195, ScreenId::Trade).len(), 10);
+    assert_eq!(tabs(195, ScreenId::Positions).len(), 11);
     assert_eq!(tabs(160, ScreenId::Trade).len(), 10);
     assert_eq!(tabs(159, ScreenId::Trade).len(), 8);
     assert_eq!(tabs(120, ScreenId::Agents).len(), 9);

@@ -67,7 +67,7 @@ fn the_help_lists_a_key_only_where_it_does_something() {
     let listed = |state: &State, action: Action| state.rows(Context::Page).any(|row| row.action == action);
     let mut state = running(120, 40, &text("Selling."));
     for screen in ScreenId::ALL {
-        state.update(Input::Key(Key::char(screen.digit())));
+        state.update(Input::Key(Key::char(screen.key())));
         for action in [Action::NextPanel, Action::NextMatch, Action::Zoom, Action::Follow, Action::Explorer] {
             assert_eq!(listed(&state, action), screen.does(action), "{screen:?} {action:?}");
             // The screen does not handle actions that are not listed.
@@ -95,7 +95,7 @@ fn a_recording_and_a_console_that_watches_offer_no_key_that_does_nothing() {
     let acts = [Action::Hold, Action::Decide, Action::Verify, Action::CancelSelected, Action::Pause];
     let offered = |state: &mut State, watched: &[Action]| {
         for screen in ScreenId::ALL {
-            state.update(Input::Key(Key::char(screen.digit())));
+            state.update(Input::Key(Key::char(screen.key())));
             for action in acts {
                 let anywhere = matches!(action, Action::Hold);
                 let context = if anywhere { Context::Anywhere } else { Context::Page };

@@ -257,7 +257,7 @@ fn a_place_that_the_terminal_does_not_have_presses_nothing() {
         for screen in ScreenId::ALL {
             let mut state = running(120, 40, &text("Selling."));
             news(&mut state, SessionNews::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
-            key(&mut state, screen.digit());
+            key(&mut state, screen.key());
             let before = shown(&state);
             assert!(state.update(crate::view::click(&state, column, row)).is_empty(), "{screen:?} {column} {row}");
             assert!(state.update(Input::Wheel { column, row, down: true }).is_empty());

@@ -98,7 +98,7 @@ fn no_screen_of_a_recording_offers_a_key_that_does_nothing_there() {
         }
         state.display.notice = None;
         for screen in ScreenId::ALL {
-            key(&mut state, screen.digit());
+            key(&mut state, screen.key());
             let words = shown(&state);
             assert!(!drawn(&state)[1].contains("gwei"), "a recording holds no base fee\n{words}");
             let idle = [

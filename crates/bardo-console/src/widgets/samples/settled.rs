@@ -291,3 +291,135 @@ pub fn bridges() -> Vec<(&'static str, BridgeModel)> {
         ("failed", blocked),
     ]
 }
+
+/// Actions on positions, one per state and tool.
+pub fn position_changes() -> Vec<(&'static str, PositionChangeModel)> {
+    let asked = |tool: &str, params: Value| {
+        let mut model = PositionChangeModel::asked(START_MILLIS, tool, params);
+        model.call.signs = true;
+        model
+    };
+    let change = |symbol: &str, change: &str, before: &str, after: &str| SimulatedChange {
+        symbol: text(symbol),
+        address: None,
+        change: text(change),
+        before: text(before),
+        after: text(after),
+        gas: false,
+    };
+    let offered = |changes: Vec<SimulatedChange>| {
+        EventKind::PermitIssued(PermitIssued {
+            permit_id: PermitId::random(),
+            simulation_hash: B256::repeat_byte(0x51),
+            expected_outcome: text("Close V3 position 42"),
+            expires_at: START_MILLIS + 48_000,
+            notify: false,
+            changes,
+            least_out: None,
+            leaves_usd: None,
+            is_order: false,
+        })
+    };
+    let verified = |matched| {
+        EventKind::ToolVerified(ToolVerified {
+            expected_outcome: text("Close V3 position 42"),
+            actual_outcome: text("Close V3 position 42"),
+            ground_truth_source: "transaction_receipt + balance_diff".into(),
+            matched,
+            unfilled: false,
+        })
+    };
+    let ended = |summary: Value| {
+        EventKind::ToolEnd(ToolEnd {
+            success: true,
+            state: None,
+            duration_ms: 2_300,
+            result_summary: summary,
+            card: None,
+        })
+    };
+    let folded = |mut model: PositionChangeModel, events: Vec<EventKind>| {
+        for (at, event) in (1..).zip(events) {
+            model.fold(START_MILLIS + at * 10, &event);
+        }
+        model
+    };
+    let close = || asked("close_position", json!({"position_id": "42", "chain": "ethereum"}));
+    let out = || {
+        vec![change("WETH", "+0.250220293", "4.25", "4.500220293"), change("USDC", "+853.8714", "5000", "5853.8714")]
+    };
+    let hash = B256::repeat_byte(0x8c).to_string();
+    let closed = || ended(json!({"tx_hash": hash, "amount0": "0.250220293", "amount1": "853.8714"}));
+    let included = || tx(1, 1, TxState::Confirmed, Some(812));
+    let done = |tool: &str, params: Value, moves: Vec<SimulatedChange>, summary: Value| {
+        folded(asked(tool, params), vec![offered(moves), included(), verified(true), ended(summary)])
+    };
+    let position = || json!({"position_id": "42", "chain": "ethereum"});
+    let into = vec![change("WETH", "−0.1", "4.25", "4.15"), change("USDC", "−341.255", "5000", "4658.745")];
+    let amounts = || json!({"tx_hash": hash, "position_id": "42", "amount0": "0.1", "amount1": "341.255"});
+    let shares = json!({"tx_hash": hash, "amount": "500", "shares": "476.190476"});
+    vec![
+        ("empty", PositionChangeModel::default()),
+        ("loading", close()),
+        ("simulated", folded(close(), vec![offered(out())])),
+        ("on its way", folded(close(), vec![offered(out()), tx(1, 1, TxState::Sent, None)])),
+        ("closed", folded(close(), vec![offered(out()), included(), verified(true), closed()])),
+        ("disagrees", folded(close(), vec![offered(out()), included(), verified(false), closed()])),
+        (
+            "collected",
+            done(
+                "collect_fees",
+                position(),
+                out(),
+                json!({"tx_hash": hash, "amount0": "0.00021", "amount1": "0.7314"}),
+            ),
+        ),
+        ("compounded", done("compound_fees", position(), into.clone(), amounts())),
+        (
+            "removed",
+            done(
+                "remove_liquidity",
+                json!({"position_id": "42", "share_pct": "50", "chain": "ethereum"}),
+                out(),
+                amounts(),
+            ),
+        ),
+        (
+            "opened",
+            done(
+                "add_liquidity",
+                json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"}),
+                into.clone(),
+                amounts(),
+            ),
+        ),
+        ("added", done("increase_liquidity", position(), into, amounts())),
+        (
+            "moved",
+            done(
+                "rebalance_position",
+                position(),
+                out(),
+                json!({"state": "done", "old_position_id": "42", "position_id": "57"}),
+            ),
+        ),
+        (
+            "deposited",
+            done(
+                "vault_deposit",
+                json!({"amount": "500", "chain": "ethereum"}),
+                vec![change("USDC", "−500", "5000", "4500")],
+                shares.clone(),
+            ),
+        ),
+        (
+            "redeemed",
+            done(
+                "vault_withdraw",
+                json!({"shares": "max", "chain": "ethereum"}),
+                vec![change("USDC", "+499.999999", "4500", "4999.999999")],
+                shares,
+            ),
+        ),
+    ]
+}

@@ -120,3 +120,16 @@ pub fn plains() -> Vec<(&'static str, PlainModel)> {
     all.push(("refunded", refunded));
     all
 }
+
+/// Requested actions on positions that are not done yet, or never will be.
+pub fn position_changes() -> Vec<(&'static str, PositionChangeModel)> {
+    let params = json!({"position_id": "v4:7", "chain": "ethereum"});
+    let mut asked = PositionChangeModel::asked(START_MILLIS, "close_position", params);
+    // The event that begins a call says that its tool signs.
+    asked.call.signs = true;
+    states(
+        &asked,
+        PositionChangeModel::fold,
+        &["running", "sent", "waiting", "goes ahead", "blocked", "refused", "lapsed", "failed"],
+    )
+}

@@ -98,7 +98,7 @@ impl Widget for GolemPanel<'_> {
             let (why, role) = match (stop(known), blocked) {
                 (Some(level), _) => (format!("stop: {level}"), Role::StateCare),
                 (None, Some(chain)) => {
-                    let digit = ScreenId::Transactions.digit();
+                    let digit = ScreenId::Transactions.key();
                     let whole = format!("{chain}: nothing is signed ({digit})");
                     // The header names the chain.
                     let short = format!("cannot sign ({digit})");
