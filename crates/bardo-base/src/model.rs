@@ -464,6 +464,8 @@ pub enum SpenderRole {
     OrderReactor,
     /// Settler that locks the input of a signed cross-chain intent.
     IntentSettler,
+    /// Bridge's pool: takes tokens only from its caller, for that caller's deposit.
+    BridgePool,
 }
 
 impl SpenderRole {
@@ -471,7 +473,7 @@ impl SpenderRole {
     pub const fn for_every_tool(self) -> bool {
         match self {
             Self::Permit2 | Self::Router | Self::PositionManager | Self::LendingPool | Self::Vault => true,
-            Self::OrderReactor | Self::IntentSettler => false,
+            Self::OrderReactor | Self::IntentSettler | Self::BridgePool => false,
         }
     }
 
@@ -479,7 +481,12 @@ impl SpenderRole {
     pub const fn by_signature_only(self) -> bool {
         match self {
             Self::OrderReactor | Self::IntentSettler => true,
-            Self::Permit2 | Self::Router | Self::PositionManager | Self::LendingPool | Self::Vault => false,
+            Self::Permit2
+            | Self::Router
+            | Self::PositionManager
+            | Self::LendingPool
+            | Self::Vault
+            | Self::BridgePool => false,
         }
     }
 }

@@ -20,6 +20,7 @@ use super::lending::open_market;
 use super::liquidity::{fill_pools, fund, make_pools};
 use super::math::PricedToken;
 use super::plan::{ChainSetup, PoolCurrency, SandboxToken, V4PoolSetup, Venue, tick_spacing};
+use super::spoke_pool::open_spoke_pool;
 use super::target::{AssetPrices, PricedAsset};
 use super::v4_pools::{fill_v4_pools, fund_v4, make_v4_pools};
 use super::vaults::open_vault;
@@ -253,6 +254,8 @@ pub fn furnish(
     deployment.contracts.extend(market);
     let vault = open_vault(&mut builder, &deployment)?;
     deployment.contracts.insert("vault", vault);
+    let pool = open_spoke_pool(&mut builder, &deployment)?;
+    deployment.contracts.insert("acrossSpokePool", pool);
 
     let everything = deployment.contracts.iter().chain(&deployment.enforcers).map(|(name, at)| (*name, *at));
     let pools = deployment.pools.iter().map(|pool| ("a pool", pool.address));

@@ -10,6 +10,7 @@ use tracing::{Instrument as _, debug_span};
 use super::chain_view::ChainView;
 use super::recover::allowed_before;
 use super::{Pipeline, PipelineRefusal};
+use crate::across_calls;
 use crate::calldata;
 use crate::chain_snapshot::{SnapshotReader, portfolio};
 use crate::check_inputs::CheckInputs;
@@ -120,6 +121,7 @@ impl Pipeline {
             faults.extend(position_faults(proposal, &view, (around.position_managers, next), &limits));
             let ground = view.vault.as_ref().ok().and_then(Option::as_ref);
             faults.extend(vault_calls::faults(proposal, ground, view.way_back.as_ref(), limits.max_loss));
+            faults.extend(across_calls::faults(proposal, &reader.network().book, next));
         }
         let withdraws =
             matches!(proposal.intent, ProposalIntent::Liquidity | ProposalIntent::Lending | ProposalIntent::Vault);

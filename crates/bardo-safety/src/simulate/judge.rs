@@ -632,7 +632,7 @@ impl Judge<'_> {
         let more_allowed = self.more_allowed();
         let lost: Vec<&TokenMove> = moves.iter().filter(|moved| moved.after < moved.before).collect();
         let gained: Vec<&TokenMove> = moves.iter().filter(|moved| moved.after > moved.before).collect();
-        let arrives = self.payload.proposal().order.as_ref().is_some_and(|order| order.arrival.is_some());
+        let arrives = self.payload.proposal().bridged().is_some();
         let class = match self.payload.proposal().intent {
             // The outflow arrives on another chain; its value is checked like a trade's.
             ProposalIntent::Bridge if arrives && gained.is_empty() && !more_allowed => ActionClass::Rebalance,
