@@ -67,7 +67,8 @@ impl Crossing {
             sandbox.chain(name).unwrap().deployment.token(bardo::sandbox::plan::SandboxToken::Usdc).unwrap()
         });
         let chain = sandbox.chain("ethereum").unwrap();
-        let now = chain.devnet.run(|chain: &mut bardo::chain::devnet::Chain| chain.head().header.timestamp).await.unwrap();
+        let now =
+            chain.devnet.run(|chain: &mut bardo::chain::devnet::Chain| chain.head().header.timestamp).await.unwrap();
         Self {
             acting: engine.acting,
             me: sandbox.accounts()[0],
@@ -101,8 +102,12 @@ impl Crossing {
     fn by(&self, call: &Published::depositV3Call) -> Proposal {
         let [given, received] = self.tokens.clone();
         let approve = Erc20::approveCall { spender: self.pool, value: SENT }.abi_encode();
-        let bound =
-            AllowanceBound { token: given.clone(), spender: self.pool, kind: AllowanceKind::Erc20, at_most: U256::ZERO };
+        let bound = AllowanceBound {
+            token: given.clone(),
+            spender: self.pool,
+            kind: AllowanceKind::Erc20,
+            at_most: U256::ZERO,
+        };
         Proposal {
             chain_id: 31_337,
             tool: across_deposit::TOOL_DEF.meta,

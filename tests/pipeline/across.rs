@@ -20,7 +20,8 @@ use bardo::chain::devnet::Chain;
 use bardo::chain::sender::{SenderRules, TxSender};
 use bardo::chain::service::JsonService;
 use bardo::engine::{
-    ApprovalMode, CallStatus, Catalog, Executor, PaperMode, ToolCall, ToolEnvironment, ToolInput, ToolResponse, WriteAccess,
+    ApprovalMode, CallStatus, Catalog, Executor, PaperMode, ToolCall, ToolEnvironment, ToolInput, ToolResponse,
+    WriteAccess,
 };
 use bardo::fabric::Fabric;
 use bardo::runtime::data::ALL_MIGRATIONS;
@@ -123,7 +124,8 @@ impl Crossing {
     }
 
     async fn status(&self, id: &Value) -> Value {
-        let response = self.call("across_get_deposit_status", json!({"source_chain": "ethereum", "deposit_id": id})).await;
+        let response =
+            self.call("across_get_deposit_status", json!({"source_chain": "ethereum", "deposit_id": id})).await;
         assert_eq!(response.status, CallStatus::Success, "{response:#?}");
         let data = response.data.unwrap();
         assert_eq!(data["count"], 1, "{data:#}");
@@ -210,7 +212,8 @@ impl Crossing {
         let account = self.account.to_string();
         [31_337, 31_338].map(|chain| {
             let read = |connection: &rusqlite::Connection| -> Result<i64, StoreError> {
-                let query = "SELECT coalesce(max(micros), 0) FROM ledger_high_water WHERE chain_id = ?1 AND account = ?2";
+                let query =
+                    "SELECT coalesce(max(micros), 0) FROM ledger_high_water WHERE chain_id = ?1 AND account = ?2";
                 let mut rows = connection.prepare(query).unwrap();
                 Ok(rows.query_row(rusqlite::params![chain, account], |row| row.get(0)).unwrap())
             };
@@ -279,7 +282,8 @@ impl Quoting {
 }
 
 fn route(more: Value) -> Value {
-    let mut params = json!({"token_in": "USDC", "amount": "500", "source_chain": "ethereum", "destination_chain": "base"});
+    let mut params =
+        json!({"token_in": "USDC", "amount": "500", "source_chain": "ethereum", "destination_chain": "base"});
     params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     params
 }

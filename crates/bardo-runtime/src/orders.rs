@@ -43,6 +43,12 @@ pub async fn auctions(config: &Config, opened: &OpenEnvironment) -> BTreeMap<u64
     offered.map(|chain| (chain.client.chain_id(), chain.kind)).collect()
 }
 
+/// Services that quote bridge deposits from the chains of `opened`, by chain id, for quotes without a ledger.
+pub async fn bridge_fees(config: &Config, opened: &OpenEnvironment) -> BTreeMap<u64, Arc<dyn FeeGateway>> {
+    let chains = order_chains(config, opened).await.into_iter();
+    chains.filter_map(|chain| Some((chain.client.chain_id(), chain.deposits?))).collect()
+}
+
 /// Connects the chains of `opened` with their settlement services and begins to track signed orders. Orders are
 /// submitted only while `may_submit` returns true; it is evaluated in each round.
 pub async fn orders(

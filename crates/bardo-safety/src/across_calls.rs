@@ -30,7 +30,9 @@ pub enum DepositRuleError {
     #[error("a bridge's pool can only be called by a bridge deposit")]
     Beside,
     /// The plan does more than one deposit with its allowance.
-    #[error("a bridge deposit sends no value, signs no message, and makes one call of the pool beside the allowance for it")]
+    #[error(
+        "a bridge deposit sends no value, signs no message, and makes one call of the pool beside the allowance for it"
+    )]
     DoesMore,
     /// The flows differ from the calldata.
     #[error("a bridge deposit declares its token as the one outflow and nothing else, all of it for the account")]
@@ -84,7 +86,8 @@ pub fn decode(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> Result<
         return Err(DepositRuleError::DoesMore);
     }
     let token = TokenId::Erc20(call.input_token);
-    let exact = matches!(proposal.outflows.as_slice(), [out] if (out.token.id, out.amount) == (token, call.input_amount));
+    let exact =
+        matches!(proposal.outflows.as_slice(), [out] if (out.token.id, out.amount) == (token, call.input_amount));
     if !exact || !proposal.inflows.is_empty() || proposal.recipients.iter().any(|one| *one != proposal.account) {
         return Err(DepositRuleError::Flows);
     }
@@ -115,6 +118,16 @@ pub fn decode(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> Result<
 pub fn plan(proposal: &Proposal, book: &AddressBook) -> Option<DepositPlan> {
     let main = proposal.legs.iter().find(|leg| leg.purpose == LegPurpose::Main)?;
     decode(main, proposal, book).ok()
+}
+
+/// Returns the pool that keeps what a deposit gives, by the calldata alone: that it is the address book's, [`decode`] says for the
+/// same call. `None` for any other action.
+pub fn keeper(proposal: &Proposal) -> Option<Address> {
+    let main = proposal.legs.iter().find(|leg| leg.purpose == LegPurpose::Main)?;
+    let deposits = proposal.intent == ProposalIntent::Bridge
+        && proposal.arrival.is_some()
+        && OwnDeposit::decode(&main.data, proposal.account).is_ok();
+    deposits.then_some(main.to)
 }
 
 /// Returns the faults of a proposal that declares an arrival, at the time of the next block in seconds since the Unix epoch.
@@ -153,8 +166,7 @@ pub fn unproven(proposal: &Proposal, book: &AddressBook, logs: &[&Log]) -> Optio
     });
     let of_token = logs.iter().filter(|log| log.address == plan.call.input_token);
     let mut transfers = of_token.filter_map(|log| Erc20::Transfer::decode_log(log).ok());
-    let paid =
-        transfers.any(|one| (one.from, one.to, one.value) == (account, plan.pool, plan.call.input_amount));
+    let paid = transfers.any(|one| (one.from, one.to, one.value) == (account, plan.pool, plan.call.input_amount));
     (!(told && paid)).then_some("FundsDeposited")
 }
 

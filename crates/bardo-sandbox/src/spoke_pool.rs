@@ -24,8 +24,7 @@ pub(super) fn open_spoke_pool(
     builder: &mut BlockBuilder<'_>,
     deployment: &Deployment,
 ) -> Result<Address, SandboxError> {
-    let [treasury, messenger] =
-        [ActorRole::Treasury, ActorRole::Messenger].map(|role| builder.actors.address(role));
+    let [treasury, messenger] = [ActorRole::Treasury, ActorRole::Messenger].map(|role| builder.actors.address(role));
     let arguments = (deployment.weth, QUOTE_TIME_BUFFER, FILL_DEADLINE_BUFFER).abi_encode_params();
     let pool = builder.create2(BundledContract::SpokePool, &arguments, B256::ZERO)?;
     let begins = AcrossMessagedPool::initializeCall {

@@ -110,6 +110,23 @@ fn nothing_but_a_deposit_may_claim_an_arrival() {
     assert!(claims_arrival(&proposal(deposit()), &AddressBook::default()));
 }
 
+/// The simulation lets the pool of a deposit keep tokens, and nobody of anything else.
+#[test]
+fn only_the_pool_of_a_deposit_keeps_tokens() {
+    let of = |change: &dyn Fn(&mut Proposal)| {
+        let mut one = proposal(deposit());
+        change(&mut one);
+        keeper(&one)
+    };
+    assert_eq!(of(&|_| {}), Some(POOL));
+    assert_eq!(of(&|one| one.arrival = None), None);
+    assert_eq!(of(&|one| one.intent = ProposalIntent::Transfer), None);
+    assert_eq!(of(&|one| one.account = OTHER), None);
+    assert_eq!(of(&|one| one.legs.clear()), None);
+    let transfer = Erc20::transferCall { to: OTHER, value: U256::from(1) }.abi_encode();
+    assert_eq!(of(&|one| one.legs = vec![sample::leg(ASSET, transfer.clone())]), None);
+}
+
 #[test]
 fn the_pool_is_called_by_a_bridge_deposit_alone() {
     for intent in [ProposalIntent::Swap, ProposalIntent::Transfer, ProposalIntent::Vault, ProposalIntent::Refund] {
@@ -118,7 +135,10 @@ fn the_pool_is_called_by_a_bridge_deposit_alone() {
     // Functions of the pool that no tool uses.
     let pause = alloy::primitives::hex!("738b62e50000000000000000000000000000000000000000000000000000000000000001");
     assert_eq!(changed(|one| one.legs[0].data = Bytes::from(pause)), Err(DepositCallError::Unknown.into()));
-    let leaf = AcrossSpokePool::relayRootBundleCall { relayerRefundRoot: Default::default(), slowRelayRoot: Default::default() };
+    let leaf = AcrossSpokePool::relayRootBundleCall {
+        relayerRefundRoot: Default::default(),
+        slowRelayRoot: Default::default(),
+    };
     assert_eq!(changed(|one| one.legs[0].data = leaf.abi_encode().into()), Err(DepositCallError::Unknown.into()));
 }
 

@@ -158,7 +158,8 @@ impl Pipeline {
     /// [`PipelineRefusal`] if intent, nonce, fees or call are not those of the signed bytes, or if the transaction no
     /// longer waits.
     pub(super) fn verified_replacement(&self, payload: &SigningPayload) -> Result<Option<TxRecord>, PipelineRefusal> {
-        let Proposal { intent, replaces, chain_id, legs, outflows, inflows, allowances, arrival, .. } = payload.proposal();
+        let Proposal { intent, replaces, chain_id, legs, outflows, inflows, allowances, arrival, .. } =
+            payload.proposal();
         let takes_nonce = matches!(intent, ProposalIntent::SpeedUp | ProposalIntent::CancelTransaction);
         let mismatch = |why: &str| Err(PipelineRefusal::new(ErrorCode::PermitMismatch, why));
         let replaced = match (replaces, takes_nonce) {

@@ -100,9 +100,7 @@ pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &JudgeC
             ActionClass::ClosePosition
         }
         ProposalIntent::Vault => ActionClass::NewPosition,
-        ProposalIntent::Bridge if proposal.bridged().is_some() => {
-            ActionClass::Rebalance
-        }
+        ProposalIntent::Bridge if proposal.bridged().is_some() => ActionClass::Rebalance,
         ProposalIntent::Swap | ProposalIntent::PlaceOrder | ProposalIntent::Bridge => {
             let mut class = None;
             for flow in proposal.outflows.iter().filter(|flow| !flow.amount.is_zero()) {

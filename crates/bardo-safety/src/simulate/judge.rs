@@ -11,6 +11,7 @@ use alloy::sol_types::SolCall as _;
 use super::class::{classify, declared_class};
 use super::figures::{figure, name};
 use super::{DeclarationFault, JudgeContext, SimulatedEffects, TokenMove};
+use crate::across_calls;
 use crate::lending_calls;
 use crate::position_calls;
 use crate::proposal::{LegPurpose, ProposalIntent};
@@ -595,8 +596,13 @@ impl Judge<'_> {
         let settler = self.payload.order().and_then(|order| super::settler(&order.message)).map(|(_, at)| at);
         // A deposit goes to the pool of its tokens and fee, whose address follows from them.
         let pool = self.around.deposit_pool.filter(|_| self.position_plan().is_some_and(|plan| !plan.is_exit()));
+        // A bridge's pool keeps the deposit until it is filled or paid back.
+        let bridge = across_calls::keeper(proposal);
         let keeps = |one: Address| {
-            settler == Some(one) || pool == Some(one) || lending_calls::keeps(one, proposal, self.around)
+            settler == Some(one)
+                || pool == Some(one)
+                || bridge == Some(one)
+                || lending_calls::keeps(one, proposal, self.around)
         };
         for one in paid.iter().filter(|one| !proposal.recipients.contains(one) && !keeps(**one)) {
             let gets = given.iter().any(|token| {

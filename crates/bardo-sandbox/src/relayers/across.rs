@@ -12,8 +12,8 @@ use alloy::primitives::{Address, B256, U256, U512, keccak256};
 use alloy::sol_types::{SolCall, SolEvent as _, SolValue};
 
 use super::{
-    AGAIN_BLOCKS, FILL_GAS, FailureKind, LastActed, OncePerToken, PATIENCE_BLOCKS, RELAYERS, RelayError, Relayer, Relayers,
-    allow, dollars, quoted, stock,
+    AGAIN_BLOCKS, FILL_GAS, FailureKind, LastActed, OncePerToken, PATIENCE_BLOCKS, RELAYERS, RelayError, Relayer,
+    Relayers, allow, dollars, quoted, stock,
 };
 use crate::actors::{ActorRole, ActorTransaction};
 use crate::math::amount_for;
@@ -282,9 +282,7 @@ impl Relayers {
 
     /// True if a relayer keeps its margin on a deposit. Its gas was in the quote.
     fn is_worth(&self, deposit: &SeenDeposit, relayer: &Relayer, prices: &AssetPrices) -> bool {
-        let priced = |chain_id: u64, token: B256| {
-            quoted(self.deployment(chain_id).ok()?, address_of(token)?, prices)
-        };
+        let priced = |chain_id: u64, token: B256| quoted(self.deployment(chain_id).ok()?, address_of(token)?, prices);
         let origin = u64::try_from(deposit.relay.originChainId).unwrap_or_default();
         let (Some(paid), Some(wanted)) =
             (priced(origin, deposit.relay.inputToken), priced(deposit.destination, deposit.relay.outputToken))
@@ -308,7 +306,9 @@ impl Relayers {
         (board, orders): (&mut DepositBoard, &mut Vec<ActorTransaction>),
     ) -> bool {
         let here = chain.rules().chain_id;
-        let (Ok(deployment), Some(token)) = (self.deployment(here), address_of(relay.outputToken)) else { return false };
+        let (Ok(deployment), Some(token)) = (self.deployment(here), address_of(relay.outputToken)) else {
+            return false;
+        };
         let address = self.actors.address(relayer.role);
         if chain.pending_nonce(address) > chain.state().nonce(address) {
             return false;

@@ -111,9 +111,9 @@ impl FeeGateway for HttpFees {
             let answer = answer.ok_or_else(|| refused("the service does not know this route"))?;
             read(&answer, request).map_err(|fault| match fault {
                 QuoteFault::TooLow => refused(&fault.to_string()),
-                QuoteFault::Field(_) | QuoteFault::Another(_) | QuoteFault::TakesAll => {
-                    ServiceError::InvalidResponse(SafeText::clean(&format!("a quote that cannot be used: {fault}"), 200))
-                }
+                QuoteFault::Field(_) | QuoteFault::Another(_) | QuoteFault::TakesAll => ServiceError::InvalidResponse(
+                    SafeText::clean(&format!("a quote that cannot be used: {fault}"), 200),
+                ),
             })
         })
     }

@@ -93,7 +93,8 @@ fn the_relay_hash_is_the_pools() {
 fn both_generations_of_events_tell_the_same() {
     let vectors = vectors();
     let events = &vectors["events"];
-    let told = [&events["FundsDeposited"], &events["V3FundsDeposited"]].map(|event| DepositEvent::decode(&log(event), 1));
+    let told =
+        [&events["FundsDeposited"], &events["V3FundsDeposited"]].map(|event| DepositEvent::decode(&log(event), 1));
     let expected = DepositEvent {
         relay: relay(&vectors),
         destination_chain_id: U256::from(8_453),
@@ -197,7 +198,9 @@ fn a_quote_is_read_and_an_older_one_without_its_output() {
     };
     assert_eq!(with(json!({})), Ok(expected.clone()));
     let mut older = answer();
-    for gone in ["outputAmount", "inputToken", "outputToken", "destinationSpokePoolAddress", "limits", "estimatedFillTimeSec"] {
+    for gone in
+        ["outputAmount", "inputToken", "outputToken", "destinationSpokePoolAddress", "limits", "estimatedFillTimeSec"]
+    {
         older.as_object_mut().unwrap().remove(gone);
     }
     // By hand: 500 less a fee of 1.25.
@@ -216,7 +219,10 @@ fn a_quote_that_contradicts_its_request_is_none() {
         (json!({"destinationSpokePoolAddress": another}), QuoteFault::Another("destinationSpokePoolAddress")),
         (json!({"inputToken": {"address": another}}), QuoteFault::Another("inputToken")),
         (json!({"outputToken": {"address": another}}), QuoteFault::Another("outputToken")),
-        (json!({"outputToken": {"address": Address::repeat_byte(2), "chainId": 10}}), QuoteFault::Another("outputToken")),
+        (
+            json!({"outputToken": {"address": Address::repeat_byte(2), "chainId": 10}}),
+            QuoteFault::Another("outputToken"),
+        ),
         (json!({"outputToken": {}}), QuoteFault::Field("outputToken")),
         (json!({"originChainId": 10}), QuoteFault::Another("originChainId")),
         (json!({"destinationChainId": "1"}), QuoteFault::Another("destinationChainId")),

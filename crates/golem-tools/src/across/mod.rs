@@ -132,10 +132,7 @@ fn failed(error: &ServiceError) -> ToolError {
 /// parameters that make no route; `CROSS_CHAIN_DESTINATION_DEGRADED` for a destination that makes no blocks;
 /// `CHAIN_INCONSISTENT` for a quote that contradicts the request, the address book or the price feeds;
 /// `SAFETY_PRICE_UNKNOWN` without prices to bound it.
-pub(crate) async fn quoted<'a>(
-    context: &'a CallContext,
-    params: &RouteParams,
-) -> Result<QuotedRoute<'a>, ToolError> {
+pub(crate) async fn quoted<'a>(context: &'a CallContext, params: &RouteParams) -> Result<QuotedRoute<'a>, ToolError> {
     context.step("Validating chains");
     let world = &context.world;
     let source = world.chain(&params.source_chain)?;
@@ -170,7 +167,7 @@ pub(crate) async fn quoted<'a>(
     }
     let (buffers, leaves_at) = futures::try_join!(PoolTimes::read(source, pool), head_time(source))?;
     context.step("Quoting");
-    let service = world.orders()?.chain(from.chain_id)?.deposits.clone().ok_or_else(|| {
+    let service = world.bridge_fees(from.chain_id).ok_or_else(|| {
         ToolError::new(
             ErrorCode::ChainUnsupported,
             format_args!("no service is connected that quotes deposits from {from}"),
@@ -190,7 +187,8 @@ pub(crate) async fn quoted<'a>(
     within_limits(&quote, &token_in, amount)?;
     let given = TokenAmount::new(amount, token_in.decimals)?;
     let fair = fair_output([source, destination], contracts, given, token_out.decimals).await.ok_or_else(|| {
-        let what = format_args!("{} or {} has no price, so the quote cannot be bounded", token_in.symbol, token_out.symbol);
+        let what =
+            format_args!("{} or {} has no price, so the quote cannot be bounded", token_in.symbol, token_out.symbol);
         ToolError::new(ErrorCode::SafetyPriceUnknown, what)
     })?;
     let lies = |what: std::fmt::Arguments<'_>| ToolError::new(ErrorCode::ChainInconsistent, what);
@@ -200,9 +198,8 @@ pub(crate) async fn quoted<'a>(
     if output.is_zero() {
         return Err(invalid("amount", &"nothing would arrive of it"));
     }
-    let quote_timestamp = accepted_time(quote.timestamp, leaves_at, buffers.quote).ok_or_else(|| {
-        lies(format_args!("{} quotes for another time than the chain's", service.name()))
-    })?;
+    let quote_timestamp = accepted_time(quote.timestamp, leaves_at, buffers.quote)
+        .ok_or_else(|| lies(format_args!("{} quotes for another time than the chain's", service.name())))?;
     Ok(QuotedRoute {
         source,
         destination,

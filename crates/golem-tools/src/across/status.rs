@@ -181,7 +181,10 @@ async fn look(destination: &ConnectedChain, deposit: &mut KnownDeposit) -> Resul
     let status = calls.push(pool, &AcrossSpokePool::fillStatusesCall { relayHash: hash });
     let answers = destination.ask(calls).await?;
     let status = status.take(&answers).ok_or_else(|| {
-        ToolError::new(ErrorCode::ChainInconsistent, format_args!("the SpokePool of {} does not answer", destination.network()))
+        ToolError::new(
+            ErrorCode::ChainInconsistent,
+            format_args!("the SpokePool of {} does not answer", destination.network()),
+        )
     })?;
     if status != U256::from(FILLED) {
         let over = time > u64::from(deposit.relay.fillDeadline);

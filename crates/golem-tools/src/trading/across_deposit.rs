@@ -276,10 +276,7 @@ fn fill_deadline(route: &QuotedRoute<'_>, seconds: u64) -> Result<u32, ToolError
 }
 
 /// The deposit, after an exact allowance for it where there is none.
-async fn legs(
-    route: &QuotedRoute<'_>,
-    call: &OwnDeposit,
-) -> Result<(Vec<PlanLeg>, Vec<AllowanceBound>), ToolError> {
+async fn legs(route: &QuotedRoute<'_>, call: &OwnDeposit) -> Result<(Vec<PlanLeg>, Vec<AllowanceBound>), ToolError> {
     let (chain, account, pool, asset) = (route.source, route.account, route.pool, call.input_token);
     let (mut legs, mut bounds) = (Vec::new(), Vec::new());
     let (standing, _) = allowances::read(chain, asset, account, pool, &[]).await?;
@@ -315,11 +312,7 @@ fn deposit_id(plan: &DepositPlan, committed: &CommitOutcome) -> Option<U256> {
     })
 }
 
-fn output(
-    context: &CallContext,
-    plan: DepositPlan,
-    committed: &CommitOutcome,
-) -> Result<ToolReply<Output>, ToolError> {
+fn output(context: &CallContext, plan: DepositPlan, committed: &CommitOutcome) -> Result<ToolReply<Output>, ToolError> {
     let sent = PlanReceipt::of(context, committed)?;
     let id = deposit_id(&plan, committed);
     let explanation = match id {

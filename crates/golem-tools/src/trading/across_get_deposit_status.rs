@@ -164,7 +164,9 @@ async fn entry(world: &ToolEnvironment, origin: u64, deposit: &KnownDeposit) -> 
     let destination = deposit.destination_chain_id;
     let given = token(world, origin, relay.inputToken).await;
     let wanted = token(world, destination, relay.outputToken).await;
-    let name = world.chain(&destination.to_string()).map_or_else(|_| destination.to_string(), |chain| chain.network().name.clone());
+    let name = world
+        .chain(&destination.to_string())
+        .map_or_else(|_| destination.to_string(), |chain| chain.network().name.clone());
     let text = |hash: Option<B256>| hash.map(|hash| hash.to_string());
     DepositEntry {
         deposit_id: relay.depositId.to_string(),

@@ -59,7 +59,11 @@ fn a_fill_is_received_when_the_token_itself_says_so() {
     assert_eq!(of(None, &[unwrapped(WANTED, POOL, 990)]), None, "a token that only says so");
     assert_eq!(of(Some(WANTED), &[unwrapped(WANTED, OTHER, 990)]), None);
     assert_eq!(of(Some(WANTED), &[unwrapped(WANTED, POOL, 989)]), None);
-    assert_eq!(of(Some(WANTED), &[unwrapped(WANTED, POOL, 990), unwrapped(WANTED, POOL, 990)]), None, "of which deposit?");
+    assert_eq!(
+        of(Some(WANTED), &[unwrapped(WANTED, POOL, 990), unwrapped(WANTED, POOL, 990)]),
+        None,
+        "of which deposit?"
+    );
 }
 
 fn known(id: u64, fill_deadline: u32, state: DepositState) -> KnownDeposit {
