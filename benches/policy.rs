@@ -100,6 +100,7 @@ fn framed() -> SigningPayload {
         order: None,
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: SafeText::default(),
     };
     let leg = PayloadLeg {

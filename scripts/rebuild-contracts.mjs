@@ -9,7 +9,7 @@
 // scripts/compile-contracts.mjs, which this script calls.
 
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -34,6 +34,8 @@ const npmPackages = {
   solmate: "6.8.0",
   ...sourcePackages,
 };
+// Fetched without the packages that they depend on, which are many and not used here.
+const packedPackages = { "@across-protocol/contracts": "4.1.12" };
 const crates = { "tempo-contracts": "1.11.0" };
 
 const v2Core = "@uniswap/v2-core";
@@ -45,6 +47,7 @@ const v4Periphery = "@uniswap/v4-periphery";
 const uniswapx = "@uniswap/uniswapx-sdk";
 const delegation = "@metamask/delegation-abis";
 const aave = "@aave/core-v3";
+const across = "@across-protocol/contracts";
 const uniswapxSpdx = "GPL-2.0-or-later AND AGPL-3.0-only";
 const factory = (name) => `dist/cjs/src/contracts/factories/${name}__factory.js`;
 
@@ -106,6 +109,9 @@ const published = [
     const name = source.split("/").pop();
     return { name, from: aave, path: `artifacts/contracts/${source}.sol/${name}.json`, as: "json", spdx: "MIT" };
   }),
+  // The published artifacts of most pools are larger than a chain accepts; this one is not, and needs no other contract.
+  { name: "Tatara_SpokePool", from: across, path: "artifacts/contracts/Tatara_SpokePool.sol/Tatara_SpokePool.json", as: "json",
+    spdx: "BUSL-1.1" },
 ];
 
 const licences = {
@@ -119,6 +125,7 @@ const licences = {
   "metamask-delegation.Apache-2.0.txt": `${delegation}/LICENSE.APACHE2`,
   "metamask-delegation.MIT-0.txt": `${delegation}/LICENSE.MIT0`,
   "aave-v3-core.BUSL-1.1.txt": `${aave}/LICENSE.md`,
+  "across-contracts.BUSL-1.1.txt": `${across}/LICENSE`,
 };
 
 const check = process.argv.includes("--check");
@@ -132,6 +139,7 @@ try {
 /** Every file of the bundle that a script makes, by its path inside the bundle. */
 async function build(folder) {
   const modules = installNpm(folder, { ...npmPackages, ...toolPackages });
+  packNpm(modules, packedPackages);
   const vendor = vendorCrates(folder, crates);
   const files = new Map();
   const entries = [];
@@ -145,7 +153,7 @@ async function build(folder) {
     const { entry, code } = await entryFor(modules, {
       name: want.name,
       kind: "creation",
-      origin: { package: want.from, registry: "npm", version: npmPackages[want.from], path: want.path },
+      origin: { package: want.from, registry: "npm", version: npmPackages[want.from] ?? packedPackages[want.from], path: want.path },
       spdx: want.spdx,
       ...artifact,
       embeds: (want.embeds ?? []).map((embedded) => ({
@@ -188,6 +196,21 @@ function installNpm(folder, packages) {
     if (got !== version) throw new Error(`${name}: wanted ${version}, npm installed ${got}`);
   }
   return modules;
+}
+
+/** Unpacks exactly these packages beside the installed ones, without what they depend on. */
+function packNpm(modules, packages) {
+  for (const [name, version] of Object.entries(packages)) {
+    const to = join(modules, name);
+    mkdirSync(to, { recursive: true });
+    const packed = execFileSync("npm", ["pack", "--json", "--pack-destination", to, `${name}@${version}`], {
+      stdio: ["ignore", "pipe", "ignore"],
+      maxBuffer: 1 << 28,
+    });
+    const [{ version: got, filename }] = JSON.parse(packed.toString("utf8"));
+    if (got !== version) throw new Error(`${name}: wanted ${version}, npm packed ${got}`);
+    execFileSync("tar", ["xzf", filename, "--strip-components=1"], { cwd: to });
+  }
 }
 
 /** Downloads exactly these crates as sources; returns the folder that holds them. */

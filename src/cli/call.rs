@@ -375,6 +375,10 @@ async fn without_ledger(
             return Ok(Err(error));
         }
     }
+    if entries.iter().any(|entry| entry.def.meta.name == "across_get_quote") {
+        let services = bardo_runtime::bridge_fees(config, opened).await;
+        opened.world = opened.world.clone().quoting_deposits(services);
+    }
     if entries.iter().any(|entry| quotes(entry)) {
         let offered = bardo_runtime::auctions(config, opened).await;
         opened.world = opened.world.clone().offering(offered);

@@ -3,6 +3,7 @@
 //! One file per attacked surface. `SECURITY.md` names every case beside the promise it proves; [`named`] fails if the
 //! two differ. Cases that need a terminal run the real binary in a pseudo-terminal.
 
+mod across;
 mod alerts;
 mod allowances;
 mod books;

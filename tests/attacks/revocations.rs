@@ -87,6 +87,7 @@ fn proposal(intent: ProposalIntent, legs: Vec<PlanLeg>) -> Proposal {
         order: None,
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: Default::default(),
     }
 }

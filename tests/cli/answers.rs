@@ -117,6 +117,8 @@ fn every_read_answers_what_its_schema_says() {
     assert_eq!((&deposited["status"], code), (&json!("success"), 0), "{deposited:#}");
     let (found, _) = fixture.call("hook_discover", &json!({"chain": "ethereum"}), &[]);
     let hooked = found["data"]["pools"][0]["pool_id"].clone();
+    // The other end of a quote between two chains.
+    let base = format!("base={}", fixture.devnet.url(1));
     let mut asked = BTreeSet::new();
     for tool in tools.iter().filter(|tool| tool["capability"] == "Read") {
         let name = tool["name"].as_str().unwrap();
@@ -126,13 +128,14 @@ fn every_read_answers_what_its_schema_says() {
             "get_transaction" => json!({"tx_hash": newest_transaction(&fixture), "chain": "ethereum"}),
             _ => tool["example"].clone(),
         };
-        let (envelope, code) = fixture.call(name, &params, &[]);
+        let more: &[&str] = if name == "across_get_quote" { &["--rpc", &base] } else { &[] };
+        let (envelope, code) = fixture.call(name, &params, more);
         assert_eq!((&envelope["status"], code), (&json!("success"), 0), "{name}: {envelope}");
         held(&envelope["data"], &tool["output_schema"], name);
         named(&envelope["data"], &tool["output_schema"], name);
         asked.insert(name);
     }
-    assert_eq!(asked.len(), 45, "{asked:?}");
+    assert_eq!(asked.len(), 48, "{asked:?}");
     for name in ["check_safety_status", "uniswap_get_quote", "simulate_transaction"] {
         assert!(asked.contains(name), "{name}");
     }

@@ -1,6 +1,7 @@
 //! The real binary, run as a shell runs it.
 
 #[cfg(unix)]
+mod across;
 mod agents;
 mod answers;
 #[cfg(unix)]

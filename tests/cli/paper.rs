@@ -141,6 +141,19 @@ fn lending_is_refused_on_paper_and_says_why() {
     assert_eq!(chain(&fixture), before);
 }
 
+/// Nor is a bridge's deposit, which nobody would fill.
+#[test]
+fn a_bridge_deposit_is_refused_on_paper_and_says_why() {
+    let fixture = Fixture::new();
+    let before = chain(&fixture);
+    let base = format!("base={}", fixture.devnet.url(1));
+    let params = json!({"token_in": "USDC", "amount": "500", "source_chain": "ethereum", "destination_chain": "base"});
+    let (answer, exit) = fixture.call("across_deposit", &params, &["--paper", "--rpc", &base]);
+    assert_ne!(exit, 0, "{answer}");
+    assert!(answer.to_string().contains("cannot be made in paper mode"), "{answer}");
+    assert_eq!(chain(&fixture), before);
+}
+
 /// Nor are shares of vaults.
 #[test]
 fn vaults_are_refused_on_paper_and_say_why() {

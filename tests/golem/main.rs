@@ -1,5 +1,6 @@
 //! The Golem's eight tools over the real lower layers: devnet, policy, ledger, pipeline, custody.
 
+mod across;
 mod agent;
 mod death;
 mod elsewhere;

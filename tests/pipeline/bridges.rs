@@ -91,6 +91,7 @@ impl Bridge {
             kind: OrderKind::DutchV2,
             auctions: None,
             bridges: None,
+            deposits: None,
             confirmations: None,
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);

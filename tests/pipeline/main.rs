@@ -19,6 +19,7 @@
 //! | concurrent swaps use up each other's allowance | `swap::of_two_concurrent_swaps_neither_uses_the_others_allowance`, `resilience processes` |
 //! | arguments change after their approval | `properties::a_permit_is_valid_only_for_its_own_payload`, `properties::an_altered_permit_is_invalid`, `refusals::a_signature_over_other_bytes_is_not_sent` |
 
+mod across;
 mod almanak;
 mod anvil;
 mod audit;

@@ -111,6 +111,7 @@ pub fn valid_parts() -> PayloadParts {
         order: None,
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: SafeText::clean("a swap", 20),
     };
     let payload = PayloadLeg {

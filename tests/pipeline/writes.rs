@@ -112,6 +112,7 @@ impl WriteTool for Allow {
             order: None,
             files: Vec::new(),
             replaces: None,
+            arrival: None,
             expected_outcome: SafeText::clean("Permit2 may take some USDC", 100),
         };
         Ok((proposal, params.amount))

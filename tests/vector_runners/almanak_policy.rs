@@ -484,6 +484,7 @@ fn action(
         order: order.map(Box::new),
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: SafeText::default(),
     };
     let parts = PayloadParts {
@@ -611,6 +612,7 @@ fn change(
         order: None,
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: SafeText::default(),
     };
     SigningPayload::new(PayloadParts {

@@ -16,6 +16,7 @@
 )]
 
 pub mod aave;
+pub mod across;
 pub mod delegation;
 pub mod erc20;
 pub mod erc4337;

@@ -93,6 +93,8 @@ pub enum KnownContract {
     OriginSettler,
     /// Bardo's settler that fills cross-chain intents (ERC-7683).
     DestinationSettler,
+    /// Across's SpokePool: takes deposits for other chains, and lets relayers fill those of other chains.
+    AcrossSpokePool,
     /// UniswapX: account that signs the order service's cosigner data. Not a contract, but known by its role like one.
     OrderCosigner,
 }
@@ -150,6 +152,7 @@ impl KnownContract {
             Self::PolicyCage => "policy contract",
             Self::OriginSettler => "bridge settler, source",
             Self::DestinationSettler => "bridge settler, destination",
+            Self::AcrossSpokePool => "Across SpokePool",
             Self::OrderCosigner => "order cosigner",
         }
     }
@@ -176,6 +179,7 @@ impl KnownContract {
                 Ok(SpenderRole::OrderReactor)
             }
             Self::OriginSettler => Ok(SpenderRole::IntentSettler),
+            Self::AcrossSpokePool => Ok(SpenderRole::BridgePool),
             Self::Multicall3
             | Self::UniswapMulticall
             | Self::EntryPoint

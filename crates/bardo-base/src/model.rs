@@ -466,6 +466,8 @@ pub enum SpenderRole {
     OrderReactor,
     /// Settler that locks the input of a signed cross-chain intent.
     IntentSettler,
+    /// Bridge's pool: takes tokens only from its caller, for that caller's deposit.
+    BridgePool,
 }
 
 impl SpenderRole {
@@ -478,7 +480,7 @@ impl SpenderRole {
             | Self::LendingPool
             | Self::Vault
             | Self::FeeReleaser => true,
-            Self::OrderReactor | Self::IntentSettler => false,
+            Self::OrderReactor | Self::IntentSettler | Self::BridgePool => false,
         }
     }
 
@@ -491,7 +493,8 @@ impl SpenderRole {
             | Self::PositionManager
             | Self::LendingPool
             | Self::Vault
-            | Self::FeeReleaser => false,
+            | Self::FeeReleaser
+            | Self::BridgePool => false,
         }
     }
 }

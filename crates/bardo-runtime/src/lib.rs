@@ -69,7 +69,7 @@ use golem::archetype::{ArchetypeError, Archetypes};
 use golem_tools::engine::Catalog;
 
 pub use environment::{OpenEnvironment, OpenError, open, open_telling};
-pub use orders::{SettlingService, auctions, orders, settling_services};
+pub use orders::{SettlingService, auctions, bridge_fees, orders, settling_services};
 pub use signing_context::{SigningContext, acting, rules, rules_of_real_networks};
 pub use tool_info::tool_info;
 

@@ -21,6 +21,7 @@ use bardo_sandbox::order_service::LocalOrders;
 use bardo_sandbox::relayers::LocalRelayers;
 use golem_chain::network::{DEVNET_BASE, Network, NetworkDescription, NetworkKind, resolve};
 use golem_chain::service::{JsonService, ServiceUrlError};
+use golem_protocols::across::quote::{FeeGateway, HttpFees};
 use golem_protocols::intents::gateway::IntentGateway;
 use golem_protocols::intents::service::HttpIntents;
 use golem_protocols::uniswap::gateway::OrderGateway;
@@ -32,10 +33,20 @@ const BASE: [u64; 3] = [8_453, 84_532, DEVNET_BASE];
 /// Chain ids of Arbitrum: its blocks are too fast for auctions by the second.
 const ARBITRUM: [u64; 2] = [42_161, 421_614];
 
+/// Addresses of Across's API for public and for test networks.
+const ACROSS_API: &str = "https://app.across.to/api";
+const ACROSS_TEST_API: &str = "https://testnet.across.to/api";
+
 /// Auction types of the chains of `opened` that offer auctions, for quotes without a ledger.
 pub async fn auctions(config: &Config, opened: &OpenEnvironment) -> BTreeMap<u64, OrderKind> {
     let offered = order_chains(config, opened).await.into_iter().filter(|chain| chain.auctions.is_some());
     offered.map(|chain| (chain.client.chain_id(), chain.kind)).collect()
+}
+
+/// Services that quote bridge deposits from the chains of `opened`, by chain id, for quotes without a ledger.
+pub async fn bridge_fees(config: &Config, opened: &OpenEnvironment) -> BTreeMap<u64, Arc<dyn FeeGateway>> {
+    let chains = order_chains(config, opened).await.into_iter();
+    chains.filter_map(|chain| Some((chain.client.chain_id(), chain.deposits?))).collect()
 }
 
 /// Connects the chains of `opened` with their settlement services and begins to track signed orders. Orders are
@@ -150,11 +161,28 @@ async fn order_chains(config: &Config, opened: &OpenEnvironment) -> Vec<OrderCha
             let network: Arc<dyn IntentGateway> = Arc::new(HttpIntents::new(service));
             Some(network)
         });
+        let deposits = local.and_then(|chain| {
+            let relayers = chain.background_actors.relayers()?.clone();
+            let service: Arc<dyn FeeGateway> =
+                Arc::new(LocalRelayers::new(relayers, chain.devnet.clone(), chain.background_actors.clone()));
+            Some(service)
+        });
+        let deposits = deposits.or_else(|| {
+            // Across's own service quotes for public networks; a devnet names its own service.
+            let base = match network.kind {
+                NetworkKind::Devnet => served?.intent_service.as_deref()?,
+                NetworkKind::Test => ACROSS_TEST_API,
+                NetworkKind::Real => ACROSS_API,
+            };
+            let service: Arc<dyn FeeGateway> = Arc::new(HttpFees::new(JsonService::new(base).ok()?));
+            Some(service)
+        });
         OrderChain {
             client: chain.client.clone(),
             kind: kind(config, network),
             auctions,
             bridges,
+            deposits,
             confirmations: confirmations(config, network),
         }
     });

@@ -284,6 +284,7 @@ pub async fn change(
         order: None,
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: SafeText::clean(outcome, 200),
     };
     let pipeline = &acting.pipeline;

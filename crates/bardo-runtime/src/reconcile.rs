@@ -242,6 +242,7 @@ pub async fn fill(
         order: None,
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: SafeText::clean(&outcome, 200),
     };
     let asked = PhaseRequest { phase: Phase::Thriving, own: None };

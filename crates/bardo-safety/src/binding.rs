@@ -74,6 +74,7 @@ impl BindingHash {
             order,
             files,
             replaces,
+            arrival,
             expected_outcome,
         } = proposal;
         self.number(*chain_id);
@@ -93,13 +94,7 @@ impl BindingHash {
             let SignedOrder { message, holder, arrival } = order.as_ref();
             binding.message(message);
             binding.address(*holder);
-            binding.list(arrival.as_slice(), |binding, arrival| {
-                let BridgeArrival { chain_id, token, at_least, expected } = arrival;
-                binding.number(*chain_id);
-                binding.token(token);
-                binding.amount(*at_least);
-                binding.amount(*expected);
-            });
+            binding.list(arrival.as_slice(), Self::arrival);
         });
         self.list(files, |binding, file| binding.bytes(file));
         self.list(replaces.as_slice(), |binding, replaced| {
@@ -108,7 +103,16 @@ impl BindingHash {
             binding.number(*nonce);
             binding.fees(*fees);
         });
+        self.list(arrival.as_slice(), |binding, arrival| binding.arrival(arrival));
         self.text(expected_outcome.as_str());
+    }
+
+    fn arrival(&mut self, arrival: &BridgeArrival) {
+        let BridgeArrival { chain_id, token, at_least, expected } = arrival;
+        self.number(*chain_id);
+        self.token(token);
+        self.amount(*at_least);
+        self.amount(*expected);
     }
 
     fn leg(&mut self, leg: &PlanLeg) {

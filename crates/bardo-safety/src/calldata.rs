@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;
 
+use super::across_calls::{self, DepositRuleError};
 use super::fee_calls::{self, FeeRuleError};
 use super::hook_calls::{self, HookRuleError};
 use super::lending_calls::{self, LendingRuleError};
@@ -80,6 +81,8 @@ enum CallError {
     #[error(transparent)]
     Hook(#[from] HookRuleError),
     #[error(transparent)]
+    Deposit(#[from] DepositRuleError),
+    #[error(transparent)]
     Registry(#[from] RegistryCallError),
     #[error("a swap without a path")]
     NoPath,
@@ -95,6 +98,13 @@ enum CallError {
 /// guarantee.
 pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<DeclarationFault> {
     let mut faults = Vec::new();
+    if across_calls::claims_arrival(proposal, book) {
+        faults.push(DeclarationFault::new(
+            RuleName::Calldata,
+            "an arrival on another chain that a deposit in the calldata asks for",
+            "no such deposit",
+        ));
+    }
     for (at, leg) in proposal.legs.iter().enumerate() {
         match bound_by(leg, proposal, book) {
             Ok(binding) if leg.purpose == LegPurpose::Main => check_declared(proposal, &binding, &mut faults),
@@ -138,6 +148,11 @@ fn bound_by(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> Result<Gu
     if hook_calls::concerns(leg, proposal) {
         hook_calls::decode(leg, proposal, book)?;
         return Ok(GuaranteedFlows::default());
+    }
+    if across_calls::concerns(leg, book) {
+        let plan = across_calls::decode(leg, proposal, book)?;
+        let out = BTreeMap::from([(TokenId::Erc20(plan.call.input_token), plan.call.input_amount)]);
+        return Ok(GuaranteedFlows { out, ..GuaranteedFlows::default() });
     }
     let registries = registry_calls::registries(book);
     if registries.contains_key(&leg.to) || proposal.intent == ProposalIntent::Identity {

@@ -91,8 +91,13 @@ pub fn violations(payload: &SigningPayload, network: &Network) -> Vec<Violation>
         let why = match book.spender(spender) {
             BookSpender::Unknown => continue,
             BookSpender::Takes(role) if may_take(payload, role, spender) => continue,
-            BookSpender::Takes(_) => {
+            BookSpender::Takes(role) if role.by_signature_only() => {
                 format!("{spender} takes tokens only through orders signed for it, so it must not get an allowance")
+            }
+            BookSpender::Takes(_) => {
+                format!(
+                    "{spender} takes tokens only for the tool that deposits them, which allows it no more than that"
+                )
             }
             BookSpender::Never { name, why } => format!("{spender} is {name}: {why}"),
         };

@@ -51,6 +51,7 @@
 )]
 
 pub mod account;
+pub mod across_calls;
 pub mod approval;
 pub mod audit;
 mod binding;

@@ -520,6 +520,9 @@ impl PolicyEngine for OperatorPolicyEngine {
         };
         let failures = self.keeper.current().policy.rules().max_consecutive_failures.0;
         let id = ReservationId::stored(reservation.0);
+        if matches!(end, ActionEnd::Done { .. }) && in_transit::is_deposit(transaction, reservation.0)? {
+            ledger::note_arrived(transaction, now, id).map_err(failed)?;
+        }
         ledger::settle(transaction, now, id, outcome, failures).map_err(failed)?;
         let (call_id, golem_id) = ledger::party(transaction, id).map_err(failed)?;
         let (state, spent) = match outcome {

@@ -51,6 +51,9 @@ pub struct Proposal {
     /// Waiting transaction whose nonce the action takes. Set for [`ProposalIntent::SpeedUp`] and
     /// [`ProposalIntent::CancelTransaction`], and for nothing else.
     pub replaces: Option<ReplacedTx>,
+    /// Output on another chain of a deposit with a bridge's pool, which the calldata names; see `across_calls`. A bridge order
+    /// has its own in [`Self::order`].
+    pub arrival: Option<Box<BridgeArrival>>,
     /// Expected outcome, in one sentence.
     pub expected_outcome: SafeText,
 }
@@ -67,6 +70,11 @@ pub struct ReplacedTx {
 }
 
 impl Proposal {
+    /// Returns what a bridge order or a deposit with a bridge's pool brings on another chain.
+    pub fn bridged(&self) -> Option<&BridgeArrival> {
+        self.arrival.as_deref().or_else(|| self.order.as_ref().and_then(|order| order.arrival.as_ref()))
+    }
+
     /// Returns true for a single exchange, now or by an order that others settle. After it, nobody may take anything
     /// but what earlier signed orders still allow.
     pub fn is_trade(&self) -> bool {
@@ -106,7 +114,7 @@ pub struct SignedOrder {
     pub arrival: Option<BridgeArrival>,
 }
 
-/// Output of a bridge order on its destination chain, in raw units.
+/// Output of a bridge order or deposit on its destination chain, in raw units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BridgeArrival {
     /// EIP-155 id of the destination chain.
@@ -134,7 +142,7 @@ pub enum ProposalIntent {
     PlaceOrder,
     /// Cancellation of an order.
     CancelOrder,
-    /// Bridge order between two chains.
+    /// Bridge order between two chains, or deposit with a bridge's pool.
     Bridge,
     /// Refund of a bridge order's unused input.
     Refund,

@@ -47,6 +47,7 @@ pub(super) fn proposal(account: Address, intent: ProposalIntent, leg: PlanLeg) -
         order: None,
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: SafeText::default(),
     }
 }

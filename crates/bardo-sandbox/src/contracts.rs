@@ -218,6 +218,8 @@ bundle! {
     AaveOracle = "AaveOracle",
     /// Read-only views of Aave V3's individual reserves.
     AaveProtocolDataProvider = "AaveProtocolDataProvider",
+    /// Across's SpokePool, for the devnet only (BUSL-1.1); works only behind a proxy.
+    SpokePool = "Tatara_SpokePool",
     /// Runtime code; its canonical address is [`MULTICALL3`].
     Multicall3 = "Multicall3",
     /// Bardo's test token that delivers one percent less than was sent.

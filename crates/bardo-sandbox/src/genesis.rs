@@ -22,6 +22,7 @@ use super::liquidity::{fill_pools, fund, make_pools};
 use super::math::PricedToken;
 use super::plan::{ChainSetup, PoolCurrency, SandboxToken, V4PoolSetup, Venue, tick_spacing};
 use super::protocol_fees::open_fee_jar;
+use super::spoke_pool::open_spoke_pool;
 use super::target::{AssetPrices, PricedAsset};
 use super::v4_pools::{fill_v4_pools, fund_v4, make_v4_pools};
 use super::vaults::open_vault;
@@ -259,6 +260,8 @@ pub fn furnish(
     deployment.contracts.extend(hooks);
     let fees = open_fee_jar(&mut builder, &deployment)?;
     deployment.contracts.extend(fees);
+    let pool = open_spoke_pool(&mut builder, &deployment)?;
+    deployment.contracts.insert("acrossSpokePool", pool);
 
     let everything = deployment.contracts.iter().chain(&deployment.enforcers).map(|(name, at)| (*name, *at));
     let pools = deployment.pools.iter().map(|pool| ("a pool", pool.address));

@@ -45,6 +45,7 @@ pub mod relayers;
 pub mod residents;
 pub mod services;
 pub mod snapshot;
+mod spoke_pool;
 pub mod target;
 mod v4_pools;
 #[cfg(test)]

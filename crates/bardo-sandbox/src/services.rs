@@ -26,6 +26,7 @@ use super::Sandbox;
 use super::order_service::LocalOrders;
 use super::relayers::LocalRelayers;
 use bardo_base::service::ServiceError;
+use golem_protocols::across::quote::{FeeGateway as _, FeeRequest, quote_json};
 use golem_protocols::intents::CrossChainIntent;
 use golem_protocols::intents::gateway::{BidRequest, IntentGateway as _};
 use golem_protocols::intents::service::bid_json;
@@ -289,6 +290,7 @@ async fn answer(sandbox: &Sandbox, request: &HttpRequest) -> HttpAnswer {
             Err(refused) => Err(refused),
         },
         ("GET", path) if path.starts_with("/intents/") => show_intent(sandbox, path).await,
+        ("GET", "/suggested-fees") => suggest_fees(sandbox, &request.query).await,
         _ => Err(refused(404, "ResourceNotFound", "no such path")),
     };
     result.unwrap_or_else(|refused| refused)
@@ -415,6 +417,31 @@ async fn quote_intent(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer, Htt
     };
     let bids = relayers_of(sandbox, origin)?.quote(&request).await.map_err(relayed)?;
     Ok((200, json!({ "requestId": request_id(), "bids": bids.iter().map(bid_json).collect::<Vec<_>>() })))
+}
+
+/// Answers in the form of Across's API.
+async fn suggest_fees(sandbox: &Sandbox, query: &[(String, String)]) -> Result<HttpAnswer, HttpAnswer> {
+    fn read<T: std::str::FromStr>(query: &[(String, String)], name: &str) -> Result<T, HttpAnswer> {
+        let given = query.iter().find(|(key, _)| key == name).and_then(|(_, value)| value.parse().ok());
+        given.ok_or_else(|| invalid(format_args!("\"{name}\" is missing")))
+    }
+    let [origin_chain_id, destination_chain_id] = [read(query, "originChainId")?, read(query, "destinationChainId")?];
+    let pool = |chain_id: u64| {
+        let chain = sandbox.chain(&chain_id.to_string());
+        let pool = chain.and_then(|chain| chain.deployment.contracts.get("acrossSpokePool").copied());
+        pool.ok_or_else(|| invalid(format_args!("chain {chain_id} has no SpokePool")))
+    };
+    let request = FeeRequest {
+        origin_chain_id,
+        destination_chain_id,
+        input_token: read(query, "inputToken")?,
+        output_token: read(query, "outputToken")?,
+        amount: read(query, "amount")?,
+        pool: pool(origin_chain_id)?,
+        destination_pool: pool(destination_chain_id)?,
+    };
+    let quote = relayers_of(sandbox, origin_chain_id)?.suggested_fees(&request).await.map_err(relayed)?;
+    Ok((200, quote_json(&request, &quote)))
 }
 
 async fn take_intent(sandbox: &Sandbox, body: &Value) -> Result<HttpAnswer, HttpAnswer> {

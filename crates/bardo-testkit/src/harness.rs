@@ -868,6 +868,7 @@ impl TestHarness {
             order: None,
             files: Vec::new(),
             replaces: None,
+            arrival: None,
             expected_outcome: SafeText::clean("what the test says", 100),
         }
     }

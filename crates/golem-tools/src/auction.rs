@@ -274,6 +274,7 @@ pub(super) async fn order(
         })),
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: SafeText::clean(&expected, 300),
     };
     Ok((proposal, plan))

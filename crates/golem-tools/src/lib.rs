@@ -13,6 +13,7 @@
     )
 )]
 
+mod across;
 mod allowances;
 mod auction;
 mod blocks;
@@ -103,6 +104,9 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &session::session_get_keys::TOOL_DEF,
     &session::session_provision_key::TOOL_DEF,
     &session::session_revoke_key::TOOL_DEF,
+    &trading::across_deposit::TOOL_DEF,
+    &trading::across_get_deposit_status::TOOL_DEF,
+    &trading::across_get_quote::TOOL_DEF,
     &trading::cancel_schedule::TOOL_DEF,
     &trading::intent_refund::TOOL_DEF,
     &trading::list_schedules::TOOL_DEF,

@@ -157,6 +157,7 @@ pub(super) fn cancellation_proposal(
         order: None,
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: SafeText::clean(expected, 300),
     }
 }

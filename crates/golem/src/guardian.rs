@@ -90,7 +90,7 @@ impl SafetyGuardian {
         let leaves =
             simulate::declares_exit(payload.proposal(), &chain.judge_context()) && !allows_more(payload, &simulation);
         let (mut own, mut words) = chain.value(payload).await?;
-        if let Some(arrival) = payload.proposal().order.as_ref().and_then(|order| order.arrival.as_ref()) {
+        if let Some(arrival) = payload.proposal().bridged() {
             let there = self.chains.iter().find(|one| one.client.chain_id() == arrival.chain_id);
             let there =
                 there.ok_or_else(|| GuardianError(format!("it has no access to chain {}", arrival.chain_id)))?;

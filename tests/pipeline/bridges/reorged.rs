@@ -35,7 +35,14 @@ impl Bridge {
         let store = Store::open(StoreConfig::at(path), ALL_MIGRATIONS).unwrap();
         let chain = |name| {
             let client = self.world.chain(name).unwrap().client.clone();
-            OrderChain { client, kind: OrderKind::DutchV2, auctions: None, bridges: None, confirmations: Some(DEEP) }
+            OrderChain {
+                client,
+                kind: OrderKind::DutchV2,
+                auctions: None,
+                bridges: None,
+                deposits: None,
+                confirmations: Some(DEEP),
+            }
         };
         let policy = parse(POLICY, Path::new("policy.toml")).unwrap();
         let networks = ["ethereum", "base"].map(|name| self.world.chain(name).unwrap().network().clone());

@@ -149,7 +149,7 @@ fn action(preview: &Preview, network: Option<&Network>, context: RequestContext)
         block: preview.simulated.pinned.number,
         changes: changes(preview, network),
         lending: preview.simulated.lending.as_ref().map(lending).map(Box::new),
-        arrival: proposal.order.as_ref().and_then(|order| order.arrival.as_ref()).map(arrival),
+        arrival: proposal.bridged().map(arrival),
         order: content.order.as_ref().map(signed_order),
         publishes: publishes(&content),
         allowances: allowances(
@@ -184,7 +184,7 @@ fn lending(effects: &LendingEffects) -> LendingChange {
 /// Scope of a standing approval for this action.
 fn similar(preview: &Preview) -> SimilarScope {
     let (scope, bounds) = (GrantScope::of(preview), &preview.permit.bounds);
-    let arrival = preview.payload.proposal().order.as_ref().and_then(|order| order.arrival.as_ref());
+    let arrival = preview.payload.proposal().bridged();
     let gets = bounds.inflows.iter().map(|inflow| inflow.token.symbol.clone());
     SimilarScope {
         golem_id: scope.golem_id,
@@ -474,7 +474,7 @@ fn costs(preview: &Preview) -> ActionCosts {
         sum.checked_add(dollars(preview, inflow.token.id, inflow.expected, true)?).ok()
     });
     // A bridge order's output arrives on another chain, so the plan's inflows lack it.
-    let arrival = preview.payload.proposal().order.as_ref().and_then(|order| order.arrival.as_ref());
+    let arrival = preview.payload.proposal().bridged();
     let expected = match arrival {
         Some(arrival) => {
             expected.and_then(|sum| sum.checked_add(dollars(preview, arrival.token.id, arrival.expected, true)?).ok())

@@ -94,7 +94,7 @@ impl GrantScope {
     /// Returns the scope of an action.
     pub fn of(preview: &Preview) -> Self {
         let proposal = preview.payload.proposal();
-        let arrival = proposal.order.as_ref().and_then(|order| order.arrival.as_ref());
+        let arrival = proposal.bridged();
         let inflow_recipients = proposal.inflows.iter().map(|inflow| inflow.recipient);
         Self {
             golem_id: proposal.golem_id.clone(),
@@ -128,7 +128,7 @@ impl GrantScope {
 fn slippage(proposal: &Proposal) -> BasisPoints {
     let stated = proposal.trade.as_ref().map_or(BasisPoints::ZERO, |trade| trade.slippage);
     let inflows = proposal.inflows.iter().map(|inflow| (inflow.expected, inflow.at_least));
-    let arrival = proposal.order.as_ref().and_then(|order| order.arrival.as_ref());
+    let arrival = proposal.bridged();
     let all = inflows.chain(arrival.map(|arrival| (arrival.expected, arrival.at_least)));
     all.map(|(expected, least)| BasisPoints::lacking(expected, least)).fold(stated, BasisPoints::max)
 }

@@ -58,7 +58,7 @@ enum ActionEffect {
 impl RejectedKind {
     fn of(preview: &Preview) -> Self {
         let proposal = preview.payload.proposal();
-        let arrival = proposal.order.as_ref().and_then(|order| order.arrival.as_ref());
+        let arrival = proposal.bridged();
         let arrival = arrival.map(|arrival| (arrival.chain_id, arrival.token.id));
         let gives: BTreeSet<_> = proposal.outflows.iter().map(|flow| unwrapped(&flow.token)).collect();
         let gets: BTreeSet<_> = proposal.inflows.iter().map(|inflow| unwrapped(&inflow.token)).collect();

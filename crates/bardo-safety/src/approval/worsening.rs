@@ -313,9 +313,7 @@ fn is_lower(before: Option<u64>, now: Option<u64>) -> bool {
 }
 
 fn arrivals(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
-    let arrival = |preview: &Preview| -> Option<BridgeArrival> {
-        preview.payload.proposal().order.as_ref().and_then(|order| order.arrival.clone())
-    };
+    let arrival = |preview: &Preview| -> Option<BridgeArrival> { preview.payload.proposal().bridged().cloned() };
     match (arrival(before), arrival(now)) {
         (None, None) => {}
         (Some(was), Some(is)) if (was.chain_id, was.token.id) == (is.chain_id, is.token.id) => {

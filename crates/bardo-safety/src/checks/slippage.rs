@@ -57,7 +57,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, limits: &SlippageLi
     // `vault_calls` that of a vault's shares, in units of its token.
     let of_its_own = matches!(proposal.intent, ProposalIntent::Liquidity | ProposalIntent::Vault);
     let swaps = comes_back && !proposal.outflows.is_empty() && !of_its_own;
-    let exchanges = proposal.trade.is_some() || proposal.order.is_some() || swaps;
+    let exchanges = proposal.trade.is_some() || proposal.order.is_some() || proposal.arrival.is_some() || swaps;
     let leaves = inputs.simulation.as_ref().is_some_and(|simulated| simulated.leaves);
     let mut asks = None;
     let mut suggestion = None;
@@ -66,7 +66,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, limits: &SlippageLi
             Ok(values) => match fair(values, leaves, limits.max_loss) {
                 Ok(fair) => asks = fair.asks(values),
                 Err(violation) => {
-                    let bridges = proposal.order.as_ref().is_some_and(|order| order.arrival.is_some());
+                    let bridges = proposal.bridged().is_some();
                     suggestion =
                         values.exchange().ok().filter(|_| bridges).and_then(|paid| enough(&paid, limits.max_loss));
                     violations.push(*violation);
@@ -86,7 +86,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, limits: &SlippageLi
     if violations.is_empty() {
         let found = match &proposal.trade {
             Some(trade) => Finding::Slippage { slippage: trade.slippage, impact: trade.price_impact },
-            None if proposal.order.is_some() => Finding::ArrivalFair,
+            None if proposal.order.is_some() || proposal.arrival.is_some() => Finding::ArrivalFair,
             None => Finding::NothingTraded,
         };
         let passed = Verdict::passed(Check::SlippageGuard, found);

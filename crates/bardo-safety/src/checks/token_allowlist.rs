@@ -66,6 +66,11 @@ const FUNCTIONS: &[(KnownContract, &[&str])] = &[
             "repay(address,uint256,uint256,address)",
         ],
     ),
+    // Allowed only with the bridge intent, and in the closed form that `across_calls` decodes.
+    (
+        KnownContract::AcrossSpokePool,
+        &["depositV3(address,address,address,address,uint256,uint256,uint256,address,uint32,uint32,uint32,bytes)"],
+    ),
     // Allowed only with the vault intent, and in the closed forms that `vault_calls` decodes.
     (KnownContract::Vault, &["deposit(uint256,address)", "redeem(uint256,address,address)"]),
     // Allowed only with the intent of protocol fees, and in the closed forms that `fee_calls` decodes.
@@ -174,6 +179,7 @@ const fn protocol(contract: KnownContract) -> &'static str {
         C::TokenJar | C::FeeReleaser | C::V3FeeAdapter => "uniswap",
         C::Multicall3 => "multicall",
         C::OriginSettler | C::DestinationSettler => "erc7683",
+        C::AcrossSpokePool => "across",
     }
 }
 
@@ -243,7 +249,7 @@ fn who_and_what(payload: &SigningPayload, rules: &Rules, found: &mut Violations)
     if !rules.allowed_chains.allows(&chain, false) {
         found.add(RuleName::AllowedChains, rules.allowed_chains.describe(), chain, "the same on an allowed chain");
     }
-    if let Some(arrival) = proposal.order.as_ref().and_then(|order| order.arrival.as_ref()) {
+    if let Some(arrival) = proposal.bridged() {
         let chain = ChainId(arrival.chain_id);
         if !rules.allowed_chains.allows(&chain, false) {
             found.add(RuleName::AllowedChains, rules.allowed_chains.describe(), chain, "the same to an allowed chain");

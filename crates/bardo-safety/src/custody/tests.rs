@@ -74,6 +74,7 @@ pub(super) fn proposal(account: Address, chain_id: u64, legs: Vec<PlanLeg>) -> P
         order: None,
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: SafeText::default(),
     }
 }

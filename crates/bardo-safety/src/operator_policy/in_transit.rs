@@ -17,6 +17,7 @@ use crate::signing_payload::SigningPayload;
 use crate::typed::TypedMessage;
 use bardo_base::fabric::IntentUpdate;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
+use bardo_store::StoreError;
 use golem_chain::token::TokenId;
 
 /// Value of one open bridge order, relative to the balances that are judged.
@@ -65,15 +66,26 @@ pub(super) fn weighed(carried: &[(ReservationId, OpenBridgeValue)]) -> Vec<(Rese
     carried.iter().map(|(reservation, carried)| (*reservation, carried.worth())).collect()
 }
 
-/// Returns the value that the order of `payload` moves to another chain, of the account's total value; `None` if it
+/// Returns the value that the bridge order or deposit of `payload` moves to another chain, of the account's total value; `None` if it
 /// moves none, or if the value is not known.
 pub(super) fn leaving(payload: &SigningPayload, inputs: &CheckInputs, whole: MicroUsd) -> Option<BridgedValue> {
     let proposal = payload.proposal();
-    let to = proposal.order.as_ref()?.arrival.as_ref()?.chain_id;
+    let to = proposal.bridged()?.chain_id;
     let given = proposal.outflows.first()?;
     let amount = TokenAmount::new(given.amount, given.token.decimals).ok()?;
     let worth = priced(inputs.portfolio.as_ref().ok()?, given.token.id, amount)?;
     Some(BridgedValue { worth, whole, to })
+}
+
+/// Returns true if a reservation is of a deposit with a bridge's pool, made by the account's own transaction. Once that is done,
+/// nothing but the chains tells where its money is, so the mark moves with it then, and does not wait for its arrival: a mark that
+/// is too high until then, or after a refund, errs on the safe side. A bridge order's own end says whether its value arrived.
+pub(super) fn is_deposit(connection: &Connection, reservation: i64) -> Result<bool, StoreError> {
+    let leaves = "SELECT 1 FROM ledger_bridged WHERE reservation = ?1";
+    if !connection.prepare_cached(leaves)?.exists([reservation])? {
+        return Ok(false);
+    }
+    Ok(!connection.prepare_cached("SELECT 1 FROM safety_order WHERE reservation = ?1")?.exists([reservation])?)
 }
 
 fn carried(order: &OrderRecord, inputs: &CheckInputs) -> Option<OpenBridgeValue> {

@@ -50,6 +50,7 @@ use bardo_base::units::Usd;
 use bardo_store::{Store, StoreError};
 use golem_chain::network::Network;
 use golem_chain::provider::{ChainClient, ProviderError};
+use golem_protocols::across::quote::FeeGateway;
 use golem_protocols::intents::gateway::IntentGateway;
 use golem_protocols::uniswap::gateway::{OrderGateway, ServiceReport};
 use golem_protocols::uniswap::order::OrderKind;
@@ -73,6 +74,8 @@ pub struct OrderChain {
     pub auctions: Option<Arc<dyn OrderGateway>>,
     /// Service that accepts bridge orders from this chain; `None` if there is none.
     pub bridges: Option<Arc<dyn IntentGateway>>,
+    /// Service that quotes deposits with the bridge Across from this chain; `None` if there is none.
+    pub deposits: Option<Arc<dyn FeeGateway>>,
     /// Confirmations before an end counts, including the block of the end itself; `None` for the network's default.
     pub confirmations: Option<u64>,
 }

@@ -11,6 +11,7 @@ use super::chain_view::ChainView;
 use super::hook_gate;
 use super::recover::allowed_before;
 use super::{Pipeline, PipelineRefusal};
+use crate::across_calls;
 use crate::calldata;
 use crate::chain_snapshot::{SnapshotReader, portfolio};
 use crate::check_inputs::CheckInputs;
@@ -124,6 +125,7 @@ impl Pipeline {
             faults.extend(vault_calls::faults(proposal, ground, view.way_back.as_ref(), limits.max_loss));
             faults.extend(hook_gate::faults(view.hook.as_ref()));
             hook_asks = hook_gate::asks(view.hook.as_ref());
+            faults.extend(across_calls::faults(proposal, &reader.network().book, next));
         }
         let withdraws =
             matches!(proposal.intent, ProposalIntent::Liquidity | ProposalIntent::Lending | ProposalIntent::Vault);

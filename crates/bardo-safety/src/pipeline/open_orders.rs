@@ -95,6 +95,7 @@ impl Pipeline {
             trade: None,
             recipients: vec![owner],
             order: None,
+            arrival: None,
             expected_outcome: SafeText::clean("an agent's order that delays this exit is cancelled", 200),
             ..payload.proposal().clone()
         };

@@ -28,6 +28,7 @@ use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::signer::signer_of;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use bardo_store::StoreError;
+use golem_chain::network::KnownContract;
 use golem_chain::provider::ProviderError;
 use golem_chain::token::{self, TokenId, TokenInfo};
 
@@ -76,12 +77,19 @@ impl Pipeline {
         Ok((!code.is_empty()).then(|| alloy::primitives::keccak256(code)))
     }
 
-    /// Returns the least amount that a bridge order delivers on another chain, at the lowest price there; `None`
-    /// without a bridge order.
+    /// Returns the least amount that a bridge order or deposit delivers on another chain, at the lowest price there;
+    /// `None` without one.
     pub(super) async fn arrival(&self, payload: &SigningPayload) -> Result<Option<ValuedAmount>, UnknownValue> {
-        let arrival = payload.proposal().order.as_ref().and_then(|order| order.arrival.as_ref());
+        let arrival = payload.proposal().bridged();
         let Some(BridgeArrival { chain_id, token: claimed, at_least, .. }) = arrival else { return Ok(None) };
         let reader = self.reader(*chain_id).map_err(|refusal| UnknownValue::because(refusal.message))?;
+        // Without a pool there, nobody could fill the deposit.
+        if payload.proposal().arrival.is_some()
+            && reader.network().book.contract(KnownContract::AcrossSpokePool).is_none()
+        {
+            let what = format_args!("the address book of {} has no Across SpokePool", reader.network());
+            return Err(UnknownValue::because(what));
+        }
         let token = described(&reader, claimed).await?;
         let spreads = reader.spreads(&[token.id], &[]).await;
         let price = spreads.get(token.id)?.all.lowest;

@@ -187,7 +187,7 @@ fn moves(payload: &SigningPayload, assessment: &Assessment) -> Result<Vec<PaperM
             }
         }
     }
-    let arrival = proposal.order.as_ref().and_then(|order| order.arrival.as_ref());
+    let arrival = proposal.bridged();
     if let Some(arrival) = arrival.filter(|_| proposal.recipients.iter().all(|one| *one == proposal.account)) {
         let (added, removed) = (arrival.at_least, U256::ZERO);
         moved.push(PaperMove { chain_id: arrival.chain_id, token: arrival.token.clone(), added, removed });

@@ -476,6 +476,7 @@ impl Pipeline {
             order: None,
             files: Vec::new(),
             replaces: None,
+            arrival: None,
             expected_outcome: SafeText::clean("the allowances given for it are revoked", 200),
             ..payload.proposal().clone()
         };

@@ -158,7 +158,8 @@ impl Pipeline {
     /// [`PipelineRefusal`] if intent, nonce, fees or call are not those of the signed bytes, or if the transaction no
     /// longer waits.
     pub(super) fn verified_replacement(&self, payload: &SigningPayload) -> Result<Option<TxRecord>, PipelineRefusal> {
-        let Proposal { intent, replaces, chain_id, legs, outflows, inflows, allowances, .. } = payload.proposal();
+        let Proposal { intent, replaces, chain_id, legs, outflows, inflows, allowances, arrival, .. } =
+            payload.proposal();
         let takes_nonce = matches!(intent, ProposalIntent::SpeedUp | ProposalIntent::CancelTransaction);
         let mismatch = |why: &str| Err(PipelineRefusal::new(ErrorCode::PermitMismatch, why));
         let replaced = match (replaces, takes_nonce) {
@@ -177,7 +178,7 @@ impl Pipeline {
         }
         let signed = record.call().map_err(|error| refused(&error.into()))?;
         let wanted = if *intent == ProposalIntent::SpeedUp { signed } else { record.cancellation() };
-        let declares = !(outflows.is_empty() && inflows.is_empty() && allowances.is_empty());
+        let declares = !(outflows.is_empty() && inflows.is_empty() && allowances.is_empty() && arrival.is_none());
         let [leg] = legs.as_slice() else { return mismatch("it has more than one transaction") };
         let [prepared] = payload.legs() else { return mismatch("it has more than one transaction") };
         let same_bytes = (prepared.from, prepared.to, prepared.value, &prepared.data, prepared.gas_limit)

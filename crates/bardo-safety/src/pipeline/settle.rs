@@ -13,6 +13,7 @@ use super::assess::Assessment;
 use super::commit::{LegReport, ReservedSpend};
 use super::sign::StoredTx;
 use super::{InProgressGuard, Pipeline, PreparedAction};
+use crate::across_calls;
 use crate::audit::AuditKind;
 use crate::chain_snapshot::SnapshotReader;
 use crate::fee_calls;
@@ -289,6 +290,7 @@ impl Pipeline {
             .or_else(|| lending_calls::unproven(payload.proposal(), pool, &logs))
             .or_else(|| vault_calls::unproven(payload.proposal(), &logs))
             .or_else(|| fee_calls::unproven(payload.proposal(), &reader.network().book, &logs))
+            .or_else(|| across_calls::unproven(payload.proposal(), &reader.network().book, &logs))
             .filter(|_| all_done);
         mismatches.extend(missing.map(|event| SafeText::clean(&format!("the receipt has no event {event}"), 300)));
         Ok(OnchainOutcome { moves, gas_cost, mismatches })

@@ -149,7 +149,7 @@ table! {
             /// Chains that may be read and acted on, by name or id; the devnet's are devnet-ethereum and devnet-base.
             allowed_chains: AllowedItems<ChainId> = ALLOWLIST;
             /// Protocols that may be used: uniswap, uniswapx, permit2, erc20, erc7683, erc8004, delegation,
-            /// aave, erc4626.
+            /// aave, erc4626, across.
             allowed_protocols: AllowedItems<ItemName> = ALLOWLIST;
             /// Tokens that may move, as CHAIN:0x… or CHAIN:native; "bundled" means the network's own list.
             allowed_tokens: AllowedItems<TokenRef> = ALLOWLIST;

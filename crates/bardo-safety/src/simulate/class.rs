@@ -78,7 +78,7 @@ pub(super) fn classify(
 /// | an allowance, a transfer, a change of identity or of PolicyCage rules | new position |
 /// | a risky token for stablecoins or ETH, or ETH for stablecoins, received by the account | close |
 /// | anything for a risky token, or stablecoins for ETH | increase |
-/// | like for like, or a bridge order with an arrival | rebalance |
+/// | like for like, or a bridge order or deposit with an arrival | rebalance |
 /// | nothing out, or nothing in | new position |
 pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &JudgeContext) -> ActionClass {
     match proposal.intent {
@@ -101,9 +101,7 @@ pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &JudgeC
             ActionClass::ClosePosition
         }
         ProposalIntent::Vault | ProposalIntent::ProtocolFees | ProposalIntent::Hook => ActionClass::NewPosition,
-        ProposalIntent::Bridge if proposal.order.as_ref().is_some_and(|order| order.arrival.is_some()) => {
-            ActionClass::Rebalance
-        }
+        ProposalIntent::Bridge if proposal.bridged().is_some() => ActionClass::Rebalance,
         ProposalIntent::Swap | ProposalIntent::PlaceOrder | ProposalIntent::Bridge => {
             let mut class = None;
             for flow in proposal.outflows.iter().filter(|flow| !flow.amount.is_zero()) {

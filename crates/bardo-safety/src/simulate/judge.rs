@@ -11,6 +11,7 @@ use alloy::sol_types::SolCall as _;
 use super::class::{classify, declared_class};
 use super::figures::{figure, name};
 use super::{DeclarationFault, JudgeContext, SimulatedEffects, TokenMove};
+use crate::across_calls;
 use crate::lending_calls;
 use crate::position_calls;
 use crate::proposal::{LegPurpose, ProposalIntent};
@@ -595,8 +596,13 @@ impl Judge<'_> {
         let settler = self.payload.order().and_then(|order| super::settler(&order.message)).map(|(_, at)| at);
         // A deposit goes to the pool of its tokens and fee, whose address follows from them.
         let pool = self.around.deposit_pool.filter(|_| self.position_plan().is_some_and(|plan| !plan.is_exit()));
+        // A bridge's pool keeps the deposit until it is filled or paid back.
+        let bridge = across_calls::keeper(proposal);
         let keeps = |one: Address| {
-            settler == Some(one) || pool == Some(one) || lending_calls::keeps(one, proposal, self.around)
+            settler == Some(one)
+                || pool == Some(one)
+                || bridge == Some(one)
+                || lending_calls::keeps(one, proposal, self.around)
         };
         for one in paid.iter().filter(|one| !proposal.recipients.contains(one) && !keeps(**one)) {
             let gets = given.iter().any(|token| {
@@ -632,7 +638,7 @@ impl Judge<'_> {
         let more_allowed = self.more_allowed();
         let lost: Vec<&TokenMove> = moves.iter().filter(|moved| moved.after < moved.before).collect();
         let gained: Vec<&TokenMove> = moves.iter().filter(|moved| moved.after > moved.before).collect();
-        let arrives = self.payload.proposal().order.as_ref().is_some_and(|order| order.arrival.is_some());
+        let arrives = self.payload.proposal().bridged().is_some();
         let class = match self.payload.proposal().intent {
             // The outflow arrives on another chain; its value is checked like a trade's.
             ProposalIntent::Bridge if arrives && gained.is_empty() && !more_allowed => ActionClass::Rebalance,

@@ -8,6 +8,7 @@ use crate::background_actors::BackgroundActors;
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 use golem_chain::devnet::Devnet;
+use golem_protocols::across::quote::{FeeGateway, FeeQuote, FeeRequest};
 use golem_protocols::intents::CrossChainIntent;
 use golem_protocols::intents::gateway::{BidRequest, IntentGateway, RelayerBid};
 
@@ -28,6 +29,23 @@ impl LocalRelayers {
 
 fn clean(error: &dyn std::fmt::Display) -> SafeText {
     SafeText::clean(&error.to_string(), 300)
+}
+
+impl FeeGateway for LocalRelayers {
+    fn name(&self) -> &str {
+        "the devnet's relayers"
+    }
+
+    fn suggested_fees<'a>(&'a self, request: &'a FeeRequest) -> BoxFuture<'a, Result<FeeQuote, ServiceError>> {
+        let (relayers, background_actors, request) =
+            (self.relayers.clone(), self.background_actors.clone(), request.clone());
+        Box::pin(async move {
+            let asked =
+                self.devnet.run(move |chain| relayers.suggest(chain, &background_actors.prices(chain), &request)).await;
+            let quote = asked.map_err(|error| ServiceError::Unreachable(clean(&error)))?;
+            quote.map_err(|error| ServiceError::Refused(clean(&error)))
+        })
+    }
 }
 
 impl IntentGateway for LocalRelayers {

@@ -2,12 +2,15 @@
 //! bidder locks the user's funds on the origin chain with the user's signature. A relayer delivers on the destination
 //! chain. The messenger then reports it to the origin chain, which pays the relayer.
 //!
+//! They also fill deposits of Across's SpokePools (see `across`).
+//!
 //! Each relayer has its own margin, latency and failure rates. The intents that it ignores, drops after winning or
 //! leaves undelivered depend only on the seed and the intent's sequence number. Ids differ in every run, so they are
 //! not used.
 //!
 //! Not here: HTTP, and everything that acts for a user.
 
+mod across;
 mod local;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +22,8 @@ use alloy::sol_types::{SolCall, SolValue};
 use parking_lot::Mutex;
 
 pub use local::LocalRelayers;
+
+use across::DepositBoard;
 
 use super::actors::{self, ActorRole, Actors, TIP};
 use super::contracts::PERMIT2;
@@ -186,6 +191,9 @@ pub struct Relayers {
     actors: Actors,
     deployments: Arc<BTreeMap<u64, Arc<Deployment>>>,
     board: Arc<Mutex<RelayBoard>>,
+    deposits: Arc<Mutex<DepositBoard>>,
+    /// True while all relayers fill deposits of the SpokePools with less than they ask for.
+    lies: Arc<AtomicBool>,
     /// True while all relayers pause deliveries.
     rest: Arc<AtomicBool>,
 }
@@ -194,12 +202,25 @@ impl Relayers {
     /// Creates relayers between these chains.
     pub fn new(seed: u64, actors: Actors, deployments: impl IntoIterator<Item = Arc<Deployment>>) -> Self {
         let deployments = deployments.into_iter().map(|one| (one.plan.chain_id, one)).collect();
-        Self { seed, actors, deployments: Arc::new(deployments), board: Arc::default(), rest: Arc::default() }
+        Self {
+            seed,
+            actors,
+            deployments: Arc::new(deployments),
+            board: Arc::default(),
+            deposits: Arc::default(),
+            lies: Arc::default(),
+            rest: Arc::default(),
+        }
     }
 
     /// Pauses or resumes deliveries; relayers still lock intents during a pause.
     pub fn set_rest(&self, rest: bool) {
         self.rest.store(rest, Ordering::SeqCst);
+    }
+
+    /// Lets relayers fill deposits of the SpokePools with half of what they ask for, or as they are.
+    pub fn set_lies(&self, lies: bool) {
+        self.lies.store(lies, Ordering::SeqCst);
     }
 
     fn deployment(&self, chain_id: u64) -> Result<&Arc<Deployment>, RelayError> {
@@ -360,6 +381,8 @@ impl Relayers {
                 self.on_destination(chain, prices, *id, posted, (sent, stocked, approved), &mut orders);
             }
         }
+        drop(board);
+        orders.extend(self.act_on_deposits(chain, prices));
         orders
     }
 

@@ -30,6 +30,7 @@ use golem_chain::price::PriceChain;
 use golem_chain::provider::{ChainClient, ConnectError, ProviderError};
 use golem_chain::token::{self, TokenId, TokenInfo};
 use golem_protocols::aave::receipts::ReceiptTokens;
+use golem_protocols::across::quote::FeeGateway;
 use golem_protocols::erc8004::files::{AgentFiles, IpfsNode};
 use golem_protocols::erc8004::subgraph::Subgraph;
 use golem_protocols::uniswap::discovery::{DiscoveryError, PoolReader};
@@ -66,6 +67,7 @@ pub struct ToolEnvironment {
     pub faucet: Option<Arc<dyn Faucet>>,
     /// Auction kind per chain id, for calls without a ledger.
     auctions: BTreeMap<u64, OrderKind>,
+    bridge_fees: BTreeMap<u64, Arc<dyn FeeGateway>>,
     chains: Vec<ConnectedChain>,
     /// Networks of `chains`, in the same order.
     networks: Vec<Network>,
@@ -151,6 +153,7 @@ impl ToolEnvironment {
             faucet: None,
             agent_files: AgentFileReaders::default(),
             auctions: BTreeMap::new(),
+            bridge_fees: BTreeMap::new(),
             chains,
             networks,
             lost,
@@ -293,6 +296,20 @@ impl ToolEnvironment {
     pub fn offering(mut self, auctions: BTreeMap<u64, OrderKind>) -> Self {
         self.auctions = auctions;
         self
+    }
+
+    /// Sets the services that quote bridge deposits, by the chain id of the source, for calls that sign nothing.
+    #[must_use]
+    pub fn quoting_deposits(mut self, services: BTreeMap<u64, Arc<dyn FeeGateway>>) -> Self {
+        self.bridge_fees = services;
+        self
+    }
+
+    /// Returns the service that quotes deposits from a chain; `None` if none is connected.
+    pub fn bridge_fees(&self, chain_id: u64) -> Option<Arc<dyn FeeGateway>> {
+        let connected = self.orders.as_ref().and_then(|orders| orders.chain(chain_id).ok());
+        let connected = connected.and_then(|chain| chain.deposits.clone());
+        connected.or_else(|| self.bridge_fees.get(&chain_id).cloned())
     }
 
     /// Returns the auction kind on a chain; `None` if no order service is connected.

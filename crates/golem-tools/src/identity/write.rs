@@ -161,6 +161,7 @@ impl RegistryWrite<'_> {
             order: None,
             files: Vec::new(),
             replaces: None,
+            arrival: None,
             expected_outcome: SafeText::clean(expected, 300),
         })
     }

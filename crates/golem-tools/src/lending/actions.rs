@@ -245,6 +245,7 @@ pub(super) async fn prepare(
         order: None,
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: SafeText::clean(&plan.sentence(&plan.amount), 300),
     };
     Ok((proposal, plan))

@@ -47,6 +47,7 @@ pub async fn liquidations(
         addresses: vec![pool],
         events: vec![AavePool::LiquidationCall::SIGNATURE_HASH],
         first: None,
+        second: None,
         third: Some(account.into_word()),
     };
     let mut budget = LogBudget::new(REQUESTS, LOGS);

@@ -471,7 +471,7 @@ async fn sample(chain: &ConnectedChain, ground: &Ground, hours: u64) -> Result<(
             (chain.contract(KnownContract::V4PoolManager)?, PoolManager::Swap::SIGNATURE_HASH, Some(id))
         }
     };
-    let query = LogQuery { addresses: vec![address], events: vec![event], first: id, third: None };
+    let query = LogQuery { addresses: vec![address], events: vec![event], first: id, second: None, third: None };
     let mut budget = LogBudget::new(MOST_REQUESTS, MOST_LOGS);
     let range = read_backwards(chain, &query, (first.number, head.number), &mut budget, |_| false).await?;
     let invalid_log = || inconsistent(chain, "returned a log that no pool emits");

@@ -485,6 +485,7 @@ pub(super) async fn prepare(
         order: None,
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: SafeText::clean(&kept.sentence(&expected_whole, false), 400),
     };
     Ok((proposal, kept))

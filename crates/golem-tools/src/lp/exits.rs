@@ -219,6 +219,7 @@ pub(super) async fn prepare(
         order: None,
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: SafeText::clean(&found.sentence(&found.expected), 300),
     };
     Ok((proposal, found))

@@ -80,6 +80,8 @@ pub(crate) struct LogQuery {
     pub(crate) events: Vec<B256>,
     /// First indexed argument of the events; `None` for any.
     pub(crate) first: Option<B256>,
+    /// Second indexed argument of the events; `None` for any.
+    pub(crate) second: Option<B256>,
     /// Third indexed argument of the events; `None` for any.
     pub(crate) third: Option<B256>,
 }
@@ -108,6 +110,7 @@ pub(crate) async fn read_backwards(
             .from_block(begin)
             .to_block(end);
         let filter = query.first.map_or(filter.clone(), |first| filter.topic1(first));
+        let filter = query.second.map_or(filter.clone(), |second| filter.topic2(second));
         let filter = query.third.map_or(filter.clone(), |third| filter.topic3(third));
         let found = match chain.client.agreed().get_logs(&filter).await.map_err(ProviderError::from) {
             Ok(found) => found,
@@ -159,6 +162,7 @@ fn placed(
             && query.addresses.contains(&placed.log.address)
             && query.events.contains(event)
             && query.first.is_none_or(|first| placed.log.topics().get(1) == Some(&first))
+            && query.second.is_none_or(|second| placed.log.topics().get(2) == Some(&second))
             && query.third.is_none_or(|third| placed.log.topics().get(3) == Some(&third));
         is_wanted.then_some(placed)
     };

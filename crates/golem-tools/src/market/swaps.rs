@@ -94,7 +94,7 @@ pub(crate) fn query(sources: &[SwapSource]) -> LogQuery {
     });
     let events: BTreeSet<B256> = events.collect();
     let addresses = sources.iter().map(|source| source.pool).collect();
-    LogQuery { addresses, events: events.into_iter().collect(), first: None, third: None }
+    LogQuery { addresses, events: events.into_iter().collect(), first: None, second: None, third: None }
 }
 
 /// Decodes the swaps in logs that are in the order of the chain.

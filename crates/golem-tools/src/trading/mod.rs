@@ -1,5 +1,8 @@
 //! Trading tools: quotes, swaps, orders and allowances.
 
+pub mod across_deposit;
+pub mod across_get_deposit_status;
+pub mod across_get_quote;
 pub mod cancel_schedule;
 pub mod filled;
 pub mod intent_refund;

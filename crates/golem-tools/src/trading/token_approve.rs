@@ -211,6 +211,7 @@ impl WriteTool for TokenApprove {
             order: None,
             files: Vec::new(),
             replaces: None,
+            arrival: None,
             expected_outcome: SafeText::clean(&expected, 300),
         };
         Ok((proposal, plan))

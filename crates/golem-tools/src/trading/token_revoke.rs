@@ -187,6 +187,7 @@ impl WriteTool for TokenRevoke {
             order: None,
             files: Vec::new(),
             replaces: None,
+            arrival: None,
             expected_outcome: SafeText::clean(&expected, 300),
         };
         Ok((proposal, plan))

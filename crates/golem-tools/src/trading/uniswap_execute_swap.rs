@@ -508,6 +508,7 @@ fn proposal(
         order: None,
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: SafeText::clean(&expected, 300),
     })
 }

@@ -269,6 +269,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Int
         })),
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: SafeText::clean(&expected, 300),
     };
     Ok((proposal, plan))
@@ -362,7 +363,7 @@ fn reference_bid(bids: &[RelayerBid]) -> Option<U256> {
 
 /// Returns the value of the input amount in the output token, by both chains' price feeds; `None` without a price. No
 /// filler can profitably deliver more.
-async fn fair_output(
+pub(crate) async fn fair_output(
     [source, destination]: [&ConnectedChain; 2],
     [paid, wanted]: [Address; 2],
     amount: TokenAmount,
@@ -376,7 +377,7 @@ async fn fair_output(
     U256::from(value).checked_mul(one)?.checked_div(price)
 }
 
-fn degraded(chain: &str, why: impl std::fmt::Display) -> ToolError {
+pub(crate) fn degraded(chain: &str, why: impl std::fmt::Display) -> ToolError {
     ToolError::new(
         ErrorCode::CrossChainDestinationDegraded,
         format_args!("the destination {chain} is unhealthy: {why}"),
@@ -391,7 +392,7 @@ fn unanswered(error: &ServiceError) -> ToolError {
 ///
 /// # Errors
 /// `CROSS_CHAIN_DESTINATION_DEGRADED` otherwise.
-async fn health(chain: &ConnectedChain, now: u64) -> Result<u64, ToolError> {
+pub(crate) async fn health(chain: &ConnectedChain, now: u64) -> Result<u64, ToolError> {
     let network = chain.network();
     let refuse = |why: String| degraded(&network.name, why);
     let head = head_time(chain).await.map_err(|error| refuse(error.message().to_owned()))?;

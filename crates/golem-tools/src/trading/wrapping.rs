@@ -137,6 +137,7 @@ pub(super) async fn prepare(
         order: None,
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: SafeText::clean(&expected, 300),
     };
     Ok((proposal, plan))

@@ -309,6 +309,7 @@ fn proposal(
         order: None,
         files: Vec::new(),
         replaces: None,
+        arrival: None,
         expected_outcome: SafeText::clean(&format!("{}.{caution}", plan.sentence()?), 300),
     })
 }

@@ -101,6 +101,7 @@ impl Replacement {
                     max_priority_fee_per_gas: fees.max_priority_fee_per_gas,
                 },
             }),
+            arrival: None,
             expected_outcome: SafeText::clean(&expected, 300),
         };
         Ok((proposal, Self { original, nonce, cancels }))

@@ -153,6 +153,7 @@ impl WriteTool for WalletTransferToken {
             order: None,
             files: Vec::new(),
             replaces: None,
+            arrival: None,
             expected_outcome: SafeText::clean(&expected, 300),
         };
         Ok((proposal, plan))

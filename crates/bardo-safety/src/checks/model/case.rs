@@ -449,6 +449,7 @@ impl ModelCase {
             order: None,
             files: Vec::new(),
             replaces: None,
+            arrival: None,
             expected_outcome: SafeText::default(),
         };
         let leg = PayloadLeg {

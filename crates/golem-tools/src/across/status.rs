@@ -1,0 +1,324 @@
+//! State of an account's deposits, by the pools' own logs on both chains. Nobody else is asked: the events of the source's pool
+//! say what was deposited, those of the destination's pool what was filled, and those of the source's pool again what was paid back.
+//!
+//! A fill counts only if every field is the deposit's, the destination's pool keeps it under the deposit's hash, and the recipient
+//! received the tokens in the same transaction. A refund event names recipients and sums, not deposits: sums go to the expired
+//! deposits in the order of their deadlines, and only as far as the token's transfers to the account confirm them.
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::{Address, B256, Log, U256};
+use alloy::providers::Provider as _;
+use alloy::sol_types::SolEvent as _;
+
+use crate::engine::ConnectedChain;
+use crate::market::logs::{LogBudget, LogQuery, PlacedLog, read_backwards};
+use crate::shared::head_time;
+use bardo_abi::across::{AcrossRelay, AcrossSpokePool};
+use bardo_abi::erc20::{Erc20, Weth9};
+use bardo_base::error::{ErrorCode, ToolError};
+use golem_chain::multicall::CallBatch;
+use golem_chain::network::KnownContract;
+use golem_chain::provider::ProviderError;
+use golem_protocols::across::event::{DepositEvent, FillEvent, RefundEvent};
+use golem_protocols::across::{address_of, relay_hash};
+
+/// Time back from the head in which deposits are looked for, in milliseconds: a day. Refunds follow within hours.
+const LOOKBACK_MILLIS: u64 = 86_400_000;
+
+/// Requests for logs of one kind, and logs in one reading.
+const REQUESTS: u32 = 24;
+const LOGS: usize = 2_000;
+
+/// Most deposits whose fills are looked for, the newest first.
+const MOST_DEPOSITS: usize = 20;
+
+/// Status of a filled relay in a pool (`FillStatus.Filled`).
+const FILLED: u64 = 2;
+
+/// State of a deposit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DepositState {
+    /// It can be filled.
+    Pending,
+    /// It was filled.
+    Filled,
+    /// Its deadline has passed by the destination's time, and nobody filled it.
+    Expired,
+    /// It expired, and was paid back.
+    Refunded,
+    /// The chains contradict each other, or cannot be read.
+    Unclear,
+}
+
+impl DepositState {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Filled => "filled",
+            Self::Expired => "expired",
+            Self::Refunded => "refunded",
+            Self::Unclear => "unclear",
+        }
+    }
+}
+
+/// A deposit and what became of it. Amounts in raw units.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KnownDeposit {
+    pub relay: AcrossRelay,
+    pub destination_chain_id: u64,
+    /// Transaction and block of the deposit.
+    pub deposited: (B256, u64),
+    pub state: DepositState,
+    /// Transaction of the fill.
+    pub filled_by: Option<B256>,
+    /// Address that is repaid for the fill.
+    pub relayer: Option<B256>,
+    /// Amount that arrived.
+    pub received: Option<U256>,
+    /// Transaction of the refund.
+    pub refunded_by: Option<B256>,
+    /// Reason for an unclear state.
+    pub remark: Option<&'static str>,
+}
+
+fn lookback(chain: &ConnectedChain, head: u64) -> u64 {
+    head.saturating_sub(LOOKBACK_MILLIS / chain.network().block_millis.max(1)).max(1)
+}
+
+async fn head_number(chain: &ConnectedChain) -> Result<u64, ToolError> {
+    Ok(chain.client.agreed().get_block_number().await.map_err(ProviderError::from)?)
+}
+
+/// Logs of a transaction that succeeded, by the receipt; `None` without one.
+async fn logs_of(chain: &ConnectedChain, transaction: B256) -> Result<Option<Vec<Log>>, ToolError> {
+    let receipt = chain.client.agreed().get_transaction_receipt(transaction).await.map_err(ProviderError::from)?;
+    let receipt = receipt.filter(|receipt| receipt.status());
+    Ok(receipt.map(|receipt| receipt.logs().iter().map(|log| log.inner.clone()).collect()))
+}
+
+/// Reads the newest deposits of an account from a chain's pool, the oldest first, with what became of each. `to` connects the
+/// destinations.
+///
+/// # Errors
+/// `CHAIN_UNSUPPORTED` without a pool in the address book, or the error of the source. A destination that does not answer leaves
+/// its deposits unclear.
+pub(crate) async fn deposits<'a>(
+    source: &ConnectedChain,
+    account: Address,
+    wanted: Option<U256>,
+    to: impl Fn(u64) -> Result<&'a ConnectedChain, ToolError>,
+) -> Result<Vec<KnownDeposit>, ToolError> {
+    let pool = source.contract(KnownContract::AcrossSpokePool)?;
+    let origin = source.network().chain_id;
+    let head = head_number(source).await?;
+    let range = (lookback(source, head), head);
+    let query = LogQuery {
+        addresses: vec![pool],
+        events: DepositEvent::SIGNATURES.to_vec(),
+        first: None,
+        second: None,
+        third: Some(account.into_word()),
+    };
+    let read = read_backwards(source, &query, range, &mut LogBudget::new(REQUESTS, LOGS), |_| false).await?;
+    let mut known: Vec<KnownDeposit> = read.logs.iter().filter_map(|log| opened(log, origin)).collect();
+    let skip = match wanted {
+        Some(_) => 0,
+        None => known.len().saturating_sub(MOST_DEPOSITS),
+    };
+    known.drain(..skip);
+    for deposit in &mut known {
+        match to(deposit.destination_chain_id) {
+            Ok(destination) => {
+                if let Err(error) = look(destination, deposit).await {
+                    if error.code() == ErrorCode::ChainUnsupported {
+                        deposit.remark = Some("the destination's address book has no SpokePool");
+                    } else {
+                        deposit.remark = Some("the destination does not answer");
+                    }
+                    deposit.state = DepositState::Unclear;
+                }
+            }
+            Err(_) => {
+                deposit.state = DepositState::Unclear;
+                deposit.remark = Some("the destination is not connected");
+            }
+        }
+    }
+    if known.iter().any(|deposit| deposit.state == DepositState::Expired) {
+        let first = known.iter().map(|deposit| deposit.deposited.1).min().unwrap_or(range.0);
+        let paid = refunds(source, (pool, account), (first, head)).await?;
+        allot(&mut known, &paid);
+    }
+    known.retain(|deposit| wanted.is_none_or(|id| deposit.relay.depositId == id));
+    Ok(known)
+}
+
+fn opened(placed: &PlacedLog, origin: u64) -> Option<KnownDeposit> {
+    let event = DepositEvent::decode(&placed.log, origin)?;
+    Some(KnownDeposit {
+        destination_chain_id: u64::try_from(event.destination_chain_id).ok()?,
+        relay: event.relay,
+        deposited: (placed.transaction, placed.number),
+        state: DepositState::Pending,
+        filled_by: None,
+        relayer: None,
+        received: None,
+        refunded_by: None,
+        remark: None,
+    })
+}
+
+/// Looks for the fill of a deposit on its destination.
+async fn look(destination: &ConnectedChain, deposit: &mut KnownDeposit) -> Result<(), ToolError> {
+    let pool = destination.contract(KnownContract::AcrossSpokePool)?;
+    // The time first: a fill in its last second is in a block before the one that ends it.
+    let time = head_time(destination).await?;
+    let head = head_number(destination).await?;
+    let hash = relay_hash(&deposit.relay, deposit.destination_chain_id);
+    let mut calls = CallBatch::default();
+    let status = calls.push(pool, &AcrossSpokePool::fillStatusesCall { relayHash: hash });
+    let answers = destination.ask(calls).await?;
+    let status = status.take(&answers).ok_or_else(|| {
+        ToolError::new(
+            ErrorCode::ChainInconsistent,
+            format_args!("the SpokePool of {} does not answer", destination.network()),
+        )
+    })?;
+    if status != U256::from(FILLED) {
+        let over = time > u64::from(deposit.relay.fillDeadline);
+        deposit.state = if over { DepositState::Expired } else { DepositState::Pending };
+        return Ok(());
+    }
+    let query = LogQuery {
+        addresses: vec![pool],
+        events: FillEvent::SIGNATURES.to_vec(),
+        first: Some(B256::from(deposit.relay.originChainId)),
+        second: Some(B256::from(deposit.relay.depositId)),
+        third: None,
+    };
+    let range = (lookback(destination, head), head);
+    let relay = deposit.relay.clone();
+    let fills = |log: &PlacedLog| FillEvent::decode(&log.log).filter(|fill| fill.fills(&relay));
+    let found = read_backwards(destination, &query, range, &mut LogBudget::new(REQUESTS, LOGS), |logs| {
+        logs.iter().any(|log| fills(log).is_some())
+    })
+    .await?;
+    let found = found.logs.iter().find_map(|log| Some((log, fills(log)?)));
+    let Some((log, fill)) = found else {
+        deposit.state = DepositState::Unclear;
+        deposit.remark = Some("the destination's pool says that it is filled, and has no event of it");
+        return Ok(());
+    };
+    deposit.filled_by = Some(log.transaction);
+    deposit.relayer = Some(fill.relayer);
+    let logs = logs_of(destination, log.transaction).await?.unwrap_or_default();
+    let wrapped = destination.network().book.contract(KnownContract::WrappedNative);
+    match received(&deposit.relay, &fill, (pool, wrapped), &logs) {
+        Some(amount) => {
+            deposit.state = DepositState::Filled;
+            deposit.received = Some(amount);
+        }
+        None => {
+            deposit.state = DepositState::Unclear;
+            deposit.remark = Some("the destination's pool tells a fill, and no transfer to the account confirms it");
+        }
+    }
+    Ok(())
+}
+
+/// Amount that a fill brought the recipient, by the token's own events; `None` if they show less than the deposit asks for. The
+/// wrapped native token arrives unwrapped, which only its contract and the pool tell.
+fn received(
+    relay: &AcrossRelay,
+    fill: &FillEvent,
+    (pool, wrapped): (Address, Option<Address>),
+    logs: &[Log],
+) -> Option<U256> {
+    let (token, recipient) = (address_of(relay.outputToken)?, address_of(relay.recipient)?);
+    let of_token = || logs.iter().filter(|log| log.address == token);
+    let transfers = of_token().filter_map(|log| Erc20::Transfer::decode_log(log).ok());
+    let moved = transfers.filter(|one| one.to == recipient).fold(U256::ZERO, |sum, one| sum.saturating_add(one.value));
+    if moved >= relay.outputAmount {
+        return Some(moved);
+    }
+    let unwrapped = of_token().filter_map(|log| Weth9::Withdrawal::decode_log(log).ok());
+    let unwrapped = unwrapped.filter(|one| one.src == pool && one.wad == fill.paid).count();
+    (wrapped == Some(token) && unwrapped == 1).then_some(fill.paid)
+}
+
+/// Payment of a bundle to the account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PaidBack {
+    token: Address,
+    amount: U256,
+    transaction: B256,
+    block: u64,
+}
+
+/// Reads what bundles paid the account, the oldest first, as far as the tokens' transfers confirm it.
+async fn refunds(
+    source: &ConnectedChain,
+    (pool, account): (Address, Address),
+    range: (u64, u64),
+) -> Result<Vec<PaidBack>, ToolError> {
+    let query = LogQuery {
+        addresses: vec![pool],
+        events: vec![RefundEvent::SIGNATURE],
+        first: Some(B256::from(U256::from(source.network().chain_id))),
+        second: None,
+        third: None,
+    };
+    let read = read_backwards(source, &query, range, &mut LogBudget::new(REQUESTS, LOGS), |_| false).await?;
+    let mut told: BTreeMap<(u64, B256, Address), U256> = BTreeMap::new();
+    for placed in &read.logs {
+        let Some(event) = RefundEvent::decode(&placed.log) else { continue };
+        let amount = event.paid_to(account);
+        if !amount.is_zero() {
+            let sum = told.entry((placed.number, placed.transaction, event.token)).or_default();
+            *sum = sum.saturating_add(amount);
+        }
+    }
+    let mut paid = Vec::new();
+    for ((block, transaction, token), amount) in told {
+        let logs = logs_of(source, transaction).await?.unwrap_or_default();
+        let transfers = logs.iter().filter(|log| log.address == token);
+        let transfers = transfers.filter_map(|log| Erc20::Transfer::decode_log(log).ok());
+        let own = transfers.filter(|one| one.from == pool && one.to == account);
+        let moved = own.fold(U256::ZERO, |sum, one| sum.saturating_add(one.value));
+        paid.push(PaidBack { token, amount: amount.min(moved), transaction, block });
+    }
+    Ok(paid)
+}
+
+/// Assigns payments to expired deposits of the same token, both in their order. A deposit counts as refunded once payments after
+/// it cover it whole.
+fn allot(known: &mut [KnownDeposit], paid: &[PaidBack]) {
+    let mut expired: Vec<&mut KnownDeposit> =
+        known.iter_mut().filter(|deposit| deposit.state == DepositState::Expired).collect();
+    expired.sort_by_key(|deposit| (deposit.relay.fillDeadline, deposit.deposited.1));
+    let mut left: Vec<PaidBack> = paid.to_vec();
+    for deposit in expired {
+        let Some(token) = address_of(deposit.relay.inputToken) else { continue };
+        let usable = |one: &PaidBack| one.token == token && one.block > deposit.deposited.1 && !one.amount.is_zero();
+        let sum = left.iter().filter(|one| usable(one)).fold(U256::ZERO, |sum, one| sum.saturating_add(one.amount));
+        if sum < deposit.relay.inputAmount {
+            continue;
+        }
+        let mut owed = deposit.relay.inputAmount;
+        for one in left.iter_mut().filter(|one| usable(one)) {
+            let part = one.amount.min(owed);
+            one.amount = one.amount.saturating_sub(part);
+            owed = owed.saturating_sub(part);
+            if owed.is_zero() {
+                deposit.refunded_by = Some(one.transaction);
+                break;
+            }
+        }
+        deposit.state = DepositState::Refunded;
+    }
+}
+
+#[cfg(test)]
+mod tests;
