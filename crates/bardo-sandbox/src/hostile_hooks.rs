@@ -39,7 +39,8 @@ pub(super) fn settle_hostile_hooks(
     builder.seal()?;
     make(builder, deployment, &pools, quoted)?;
     builder.seal()?;
-    fill(builder, deployment, &pools, quoted)?;
+    // Two positions each: the treasury must not have more than a reading of an account counts.
+    fill(builder, deployment, (&pools, 2), quoted)?;
     builder.seal()?;
     Ok(made)
 }

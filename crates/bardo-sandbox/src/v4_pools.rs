@@ -91,21 +91,22 @@ pub(super) fn fill_v4_pools(
     deployment: &Deployment,
     quoted: &impl Fn(SandboxToken) -> PricedToken,
 ) -> Result<(), SandboxError> {
-    fill(builder, deployment, &deployment.v4_pools, quoted)
+    fill(builder, deployment, (&deployment.v4_pools, usize::MAX), quoted)
 }
 
-/// Adds liquidity of the treasury to these pools.
+/// Adds liquidity of the treasury to these pools, in at most this number of positions each.
 pub(super) fn fill(
     builder: &mut BlockBuilder<'_>,
     deployment: &Deployment,
-    pools: &[V4GenesisPool],
+    (pools, most): (&[V4GenesisPool], usize),
     quoted: &impl Fn(SandboxToken) -> PricedToken,
 ) -> Result<(), SandboxError> {
     let owner = builder.actors.address(ActorRole::Treasury);
     let manager = deployment.contracts.get("v4PositionManager").copied().unwrap_or_default();
     for pool in pools {
         let sides = [pool.currency0, pool.currency1].map(|side| quoted(side.priced_as()));
-        let ranges = v4_ranges(pool, target_price(pool, quoted));
+        let mut ranges = v4_ranges(pool, target_price(pool, quoted));
+        ranges.truncate(most);
         let mut actions = vec![MINT_POSITION; ranges.len()];
         let mut inputs = Vec::with_capacity(ranges.len() + 2);
         for range in &ranges {

@@ -20,7 +20,7 @@ pub static TOOL_DEF: ToolDef = ToolDef::read::<GetHookTemplate>();
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Name of the template: `counting` or `opening`. All of them, without their sources, if absent.
+    /// Name of the template: "counting" or "opening". All of them, without their sources, if absent.
     #[serde(default)]
     template: Option<String>,
 }

@@ -36,9 +36,9 @@ const MOST_ADDRESSES: u32 = 16;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Name of the template: `counting` or `opening`.
+    /// Name of the template: "counting" or "opening".
     template: String,
-    /// For `opening`: first second in which pools of the hook trade, since the Unix epoch.
+    /// For "opening": first second in which pools of the hook trade, since the Unix epoch.
     #[serde(default)]
     opens_at: Option<u64>,
     /// Chain name, alias or decimal id.
