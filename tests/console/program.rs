@@ -229,6 +229,10 @@ fn an_agent_is_registered_and_given_away_by_decisions_on_the_screen() {
     ] {
         open_decision(&mut pty);
         pty.until_shown(words);
+        // To the end of what must be seen, where it does not fit.
+        while pty.contents().contains("PgDn to the end") {
+            press(&mut pty, "\x1b[6~");
+        }
         press(&mut pty, "a");
         pty.until_shown("selected: approve once");
         // The last digits of the new owner are typed, as it cannot be undone.
