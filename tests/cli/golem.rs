@@ -169,7 +169,7 @@ fn an_unknown_role_is_a_usage_error_that_lists_the_roles() {
             "golem.archetype (--archetype): no archetype is named `pool-reseacher`; did you mean `pool-researcher`?";
         assert!(err.contains(says), "{err}");
         assert!(
-            err.contains("known archetypes: cross-chain-executor, golem-instance,")
+            err.contains("known archetypes: agent-keeper, cross-chain-executor, golem-instance,")
                 && err.contains("wallet-provisioner"),
             "{err}"
         );

@@ -230,6 +230,16 @@ fn an_agent_is_registered_and_given_away_by_decisions_on_the_screen() {
         open_decision(&mut pty);
         pty.until_shown(words);
         press(&mut pty, "a");
+        // What must be seen may go on below.
+        pty.until("an answer to the key", |screen| {
+            let shown = screen.contents();
+            shown.contains("selected: approve once") || shown.contains("to approve, see")
+        });
+        if pty.contents().contains("to approve, see") {
+            press(&mut pty, "\x1b[6~");
+            pty.until_gone("to approve, see");
+            press(&mut pty, "a");
+        }
         pty.until_shown("selected: approve once");
         // The last digits of the new owner are typed, as it cannot be undone.
         pty.type_keys(typed);

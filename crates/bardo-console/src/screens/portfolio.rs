@@ -492,32 +492,35 @@ impl Widget for AllowancesPanel<'_> {
             };
             let named = || known.snapshot.and_then(|snapshot| snapshot.name_of(allowance.spender));
             let who = allowance.label.as_ref().or_else(named);
-            let short = short_address(allowance.spender);
-            let who = |address: &str| who.map_or_else(|| address.to_owned(), |name| format!("{name} {address}"));
+            let (whole, short) = (allowance.spender.to_string(), short_address(allowance.spender));
+            let words = |who: &str| format!("{} {} → {who}", scope(allowance), allowance.symbol);
             let way = if allowance.through_permit2 { " in Permit2" } else { "" };
             let until = allowance.expires_at.map_or(String::new(), |ends| format!("  {}", left(ends, moment(known))));
             let mut pieces = vec![
                 (if here { "▸ " } else { "  " }.to_owned(), Role::BorderFocus),
                 (format!("{mark} {} ", column(word, 9)), role),
                 (
-                    format!("{} {} → {}", scope(allowance), allowance.symbol, who(&short)),
+                    words(who.map_or(short.as_str(), |name| name.as_str())),
                     if here { Role::Selection } else { Role::Text },
                 ),
                 (format!("{way}{until}"), Role::TextDim),
             ];
             let right: Vec<StyledText> = vec![(allowance.chain.to_string(), Role::TextDim)];
             let room = usize::from(inner.width).saturating_sub(allowance.chain.width() + 1);
-            // The whole address where there is room for it.
-            let whole = allowance.spender.to_string();
-            if styled_width(&pieces) + whole.len() <= room + short.len()
-                && let Some((words, _)) = pieces.get_mut(2)
-            {
-                *words = format!("{} {} → {}", scope(allowance), allowance.symbol, who(&whole));
-            }
             // The first word says the same, so that a note without room is left out whole.
             let note = for_orders(allowance);
             if styled_width(&pieces) + width(&note.0) <= room {
                 pieces.push(note);
+            }
+            // The address beside the name, and whole, where nothing else loses its place to it.
+            let longer = match who {
+                Some(name) => [format!("{name} {whole}"), format!("{name} {short}")],
+                None => [whole, short],
+            };
+            let others = pieces.get(2).map_or(0, |(drawn, _)| styled_width(&pieces).saturating_sub(width(drawn)));
+            let longest = longer.iter().map(|who| words(who)).find(|longer| others + width(longer) <= room);
+            if let (Some(longest), Some((drawn, _))) = (longest, pieces.get_mut(2)) {
+                *drawn = longest;
             }
             painter.row(line(inner, at), &cut(&pieces, room), &right);
         }

@@ -74,9 +74,8 @@ fn an_allowance_names_its_spender_by_a_label_where_the_address_book_has_none() {
     let name = safe("label “Friend”");
     world.snapshot.names = vec![bardo_session::handle::NamedAddress { address: row.spender, name }];
     let shown = drawn(&Portfolio::default(), &world, AREA);
+    assert!(shown.contains("→ label “Friend”"), "{shown}");
     let spender = world.snapshot.allowances.rows[0].spender.to_string();
-    let short = format!("→ label “Friend” {}…{}", &spender[..6], &spender[38..]);
-    assert!(shown.contains(&short), "{shown}");
     // With room for it, the whole address stands there.
     let wide = drawn(&Portfolio::default(), &world, Rect { width: 240, ..AREA });
     assert!(wide.contains(&format!("→ label “Friend” {spender}")), "{wide}");
