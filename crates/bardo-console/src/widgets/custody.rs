@@ -467,11 +467,11 @@ impl AllowanceAtRisk {
 pub enum CustodyView<'a> {
     /// Account with its custody.
     Account(&'a CustodyAccount),
-    /// Session key.
+    /// Session key of this machine.
     Key(&'a SessionKey),
     /// Delegation of the account on a chain.
     Delegation(&'a ChainDelegation),
-    /// Allowance.
+    /// Allowance with its value at risk.
     Allowance(&'a AllowanceAtRisk),
 }
 
