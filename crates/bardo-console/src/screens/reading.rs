@@ -208,11 +208,13 @@ mod tests {
     }
 
     fn sent(requests: &[ScreenRequest]) -> Vec<&SessionCommand> {
-        let command = |request| match request {
-            &ScreenRequest::Send(ref command) => Some(command.as_ref()),
-            _ => None,
-        };
-        requests.iter().filter_map(command).collect()
+        let mut all = Vec::new();
+        for request in requests {
+            if let ScreenRequest::Send(command) = request {
+                all.push(command.as_ref());
+            }
+        }
+        all
     }
 
     #[test]

@@ -67,8 +67,8 @@ impl CustodyAccount {
         Some(Self {
             address: text(data, "address")?,
             provider: text(data, "provider"),
-            chains: entries("balances").filter_map(|entry| chain(entry)).collect(),
-            unread: entries("not_read").filter_map(|entry| unread(entry)).collect(),
+            chains: entries("balances").filter_map(chain).collect(),
+            unread: entries("not_read").filter_map(unread).collect(),
         })
     }
 
@@ -467,11 +467,11 @@ impl AllowanceAtRisk {
 pub enum CustodyView<'a> {
     /// Account with its custody.
     Account(&'a CustodyAccount),
-    /// Session key.
+    /// Session key of this machine.
     Key(&'a SessionKey),
     /// Delegation of the account on a chain.
     Delegation(&'a ChainDelegation),
-    /// Allowance.
+    /// Allowance with its value at risk.
     Allowance(&'a AllowanceAtRisk),
 }
 
@@ -578,7 +578,7 @@ mod tests {
         // The sample moment is 22:13:27.
         assert_eq!(status(&|_| {}), ("●", "59:53 left".to_owned(), true));
         assert_eq!(status(&|entry| entry["state"] = json!("revoked")), ("○", "revoked".to_owned(), false));
-        assert_eq!(status(&|entry| entry["state"] = json!("resting")).2, true);
+        assert!(status(&|entry| entry["state"] = json!("resting")).2);
         assert_eq!(status(&|entry| entry["expires_at"] = json!("soon")).0, "?");
         assert_eq!(status(&|entry| entry["expires_at"] = json!("2023-11-14 22:20:00Z")).0, "!");
         assert_eq!(status(&|entry| entry["expires_at"] = json!("2023-11-14 22:13:00Z")).1, "expired");

@@ -174,7 +174,7 @@ fn depth_rows(pools: &[&Pool], chosen: &SafeText, columns: usize) -> Vec<Row> {
             Role::TextDim,
         ),
     ];
-    let figure = |value: Option<Decimal>| value.map_or_else(|| "?".to_owned(), |value| short(value));
+    let figure = |value: Option<Decimal>| value.map_or_else(|| "?".to_owned(), short);
     for (pool, (sell, buy)) in shown.iter().take(MOST_BARS) {
         let here = pool.id == *chosen;
         let (mark, role) = if here { ("▸ ", Role::TextStrong) } else { ("  ", Role::Text) };
