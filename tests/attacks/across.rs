@@ -26,7 +26,6 @@ const ASKED: U256 = U256::from_limbs([498_000_000, 0, 0, 0]);
 
 alloy::sol! {
     /// Written here from the published interface, apart from the code under test.
-    #[derive(Clone)]
     interface Published {
         function depositV3(
             address depositor,
