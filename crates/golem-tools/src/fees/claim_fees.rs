@@ -184,6 +184,7 @@ impl WriteTool for ClaimFees {
             trade: None,
             recipients: vec![account],
             order: None,
+            arrival: None,
             files: Vec::new(),
             replaces: None,
             expected_outcome: SafeText::clean(&sentence(count, jar.jar), 300),

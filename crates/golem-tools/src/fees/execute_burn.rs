@@ -264,6 +264,7 @@ impl WriteTool for ExecuteBurn {
             trade: None,
             recipients: vec![account],
             order: None,
+            arrival: None,
             files: Vec::new(),
             replaces: None,
             expected_outcome: SafeText::clean(&plan.sentence(), 300),

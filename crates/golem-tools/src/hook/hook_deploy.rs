@@ -201,6 +201,7 @@ impl WriteTool for HookDeploy {
             trade: None,
             recipients: vec![account],
             order: None,
+            arrival: None,
             files: Vec::new(),
             replaces: None,
             expected_outcome: SafeText::clean(&plan.sentence(), 300),
