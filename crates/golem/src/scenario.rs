@@ -373,7 +373,8 @@ impl Scenario {
         let (name, about) = ("quiet".to_owned(), "Nothing happens.".to_owned());
         let (steps, operator) = (vec![words], ScriptedOperator::Wait);
         let (archetype, tick, phases, events, later) = (None, None, Vec::new(), Vec::new(), Vec::new());
-        Self { name, about, operator, archetype, tick, phases, steps, events, later }
+        let stands_still = false;
+        Self { name, about, operator, archetype, tick, stands_still, phases, steps, events, later }
     }
 
     /// Returns the times of all steps and external events, in seconds and in order.

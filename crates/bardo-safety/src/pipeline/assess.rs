@@ -194,7 +194,8 @@ impl Pipeline {
             let vault_asks = ground
                 .zip(plan)
                 .and_then(|(ground, plan)| ground.asks(&plan, self.inner.rules.slippage(phase).max_loss));
-            let asks: Vec<_> = vault_asks.into_iter().chain(hook_asks).filter(|_| !passed.blocks()).collect();
+            let asks = vault_asks.map(str::to_owned).into_iter().chain(hook_asks);
+            let asks: Vec<String> = asks.filter(|_| !passed.blocks()).collect();
             verdicts.push(asks.into_iter().fold(passed, Verdict::asking));
         }
         Ok(Assessment { inputs, verdicts, faults, view })

@@ -150,6 +150,7 @@ impl ReadTool for HookDiscover {
             addresses: vec![manager(chain)?],
             events: vec![PoolManager::Initialize::SIGNATURE_HASH],
             first: None,
+            second: None,
             third: None,
         };
         let mut budget = LogBudget::new(MOST_REQUESTS, MOST_LOGS);

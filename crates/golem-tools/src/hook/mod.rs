@@ -96,6 +96,7 @@ pub(crate) async fn pool_key(chain: &ConnectedChain, id: &str, head: &BlockPoint
         addresses: vec![manager(chain)?],
         events: vec![PoolManager::Initialize::SIGNATURE_HASH],
         first: Some(id),
+        second: None,
         third: None,
     };
     let mut budget = LogBudget::new(MOST_REQUESTS, MOST_LOGS);
