@@ -32,6 +32,18 @@ CREATE TABLE engine_agent_state (
         PRIMARY KEY (golem_id, network, name)
     ) STRICT;
 INSERT INTO store_migrations VALUES ('engine', 4, x'0149e4722d54b8f1a5b3880011d78535ac5b7c4eb947751347206039a7bf639f');
+CREATE TABLE engine_schedule (
+        id TEXT PRIMARY KEY,
+        golem_id TEXT NOT NULL,
+        network TEXT NOT NULL,
+        account BLOB NOT NULL CHECK (length(account) = 20),
+        state TEXT NOT NULL,
+        next_at INTEGER NOT NULL,
+        terms TEXT NOT NULL,
+        progress TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX engine_schedule_due ON engine_schedule (network, state, next_at);
+INSERT INTO store_migrations VALUES ('engine', 5, x'904ff774779e4c6f2e5c1c6e019dca8fcf951555110de8cda3c2f4f3b0b5805d');
 CREATE TABLE sender_lane (
     chain_id INTEGER NOT NULL,
     account BLOB NOT NULL,
