@@ -213,6 +213,7 @@ fn followed(criterion: &mut Criterion) {
             kind: OrderKind::DutchV2,
             auctions: Some(Arc::new(service)),
             bridges: None,
+            deposits: None,
             confirmations: None,
         }],
         store: world.store.clone(),

@@ -154,7 +154,8 @@ async fn a_deposit_is_the_declared_one_and_for_nobody_but_the_account() {
     let crossing = Crossing::open().await;
     let honest = crossing.preview(crossing.by(&crossing.honest())).await;
     assert!(honest.is_ok(), "{honest:?}");
-    let bent: [(&str, fn(&mut Published::depositV3Call)); 12] = [
+    type Change = fn(&mut Published::depositV3Call);
+    let bent: [(&str, Change); 12] = [
         ("recipient", |call| call.recipient = STRANGER),
         ("depositor", |call| call.depositor = STRANGER),
         ("relayer", |call| call.exclusiveRelayer = STRANGER),

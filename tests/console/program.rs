@@ -627,7 +627,7 @@ fn first_screen(home: &tempfile::TempDir, far: &LyingRpc) -> (Duration, u32) {
 #[test]
 fn the_first_screen_of_a_rehearsal_costs_few_rounds_and_almost_none_from_the_cache() {
     let devnet = bardo_testkit::devnet::Devnet::start("0", 7);
-    let far = LyingRpc::slow(&devnet.url(0), Box::new(|_, _| {}), FAR);
+    let far = LyingRpc::slow(devnet.url(0), Box::new(|_, _| {}), FAR);
     let home = tempfile::tempdir().unwrap();
     let (cold, cold_rounds) = first_screen(&home, &far);
     let (cached, cached_rounds) = first_screen(&home, &far);

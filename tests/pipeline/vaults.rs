@@ -288,18 +288,23 @@ async fn a_vault_that_turns_is_left_by_the_operators_decision_only() {
     let fixture = fixture.again(&format!("allowed_vaults = [\"devnet-ethereum:{stingy}\"]\n"));
     let begun = fixture.equity().await.0;
     fixture.done("vault_deposit", stingy, "200").await;
-    fixture.world.send(stingy, Standard::setCall { mode: 1 }).await;
+    // Each on a new ledger, which knows of no earlier nonces than those of the transactions outside.
+    let lines = format!("allowed_vaults = [\"devnet-ethereum:{stingy}\"]\n");
+    let turned = async |fixture: Fixture, mode: u8| {
+        fixture.world.send(stingy, Standard::setCall { mode }).await;
+        fixture.again(&lines)
+    };
+    let fixture = turned(fixture, 1).await;
     let (equity, is_whole) = fixture.equity().await;
     assert!((begun - equity - 200.0).abs() < 20.0 && !is_whole, "{begun} {equity}");
     let (refusal, why) = fixture.refused("vault_withdraw", stingy, "max").await;
     assert_eq!(refusal, Some(ErrorCode::ApprovalRequired), "{why}");
-    fixture.world.send(stingy, Standard::setCall { mode: 2 }).await;
+    let fixture = turned(fixture, 2).await;
     let (equity, is_whole) = fixture.equity().await;
     assert!((begun - equity - 200.0).abs() < 20.0 && !is_whole, "{begun} {equity}");
-    fixture.world.send(stingy, Standard::setCall { mode: 3 }).await;
+    let fixture = turned(fixture, 3).await;
     let (equity, is_whole) = fixture.equity().await;
     assert!((equity - begun).abs() < 20.0 && is_whole, "{begun} {equity}");
-    fixture.world.send(stingy, Standard::setCall { mode: 0 }).await;
-    let lines = format!("allowed_vaults = [\"devnet-ethereum:{stingy}\"]\n");
-    fixture.again(&lines).done("vault_withdraw", stingy, "max").await;
+    let fixture = turned(fixture, 0).await;
+    fixture.done("vault_withdraw", stingy, "max").await;
 }

@@ -1,6 +1,9 @@
 //! Across's SpokePools, as far as they are called or decoded. Source: npm `@across-protocol/contracts` 4.1.12,
 //! `contracts/interfaces`, of which the functions and both generations of events are the interface.
 
+// The macro makes a function of each event, with an argument per field.
+#![allow(clippy::too_many_arguments)]
+
 alloy::sol! {
     /// Everything that identifies a deposit on its destination; its hash together with the destination's chain id is the
     /// relay's.

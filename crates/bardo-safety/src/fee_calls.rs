@@ -214,7 +214,8 @@ mod tests {
     #[test]
     fn a_release_is_the_declared_one_and_for_nobody_but_the_account() {
         assert!(matches!(judged(&release()), Ok(FeeCall::Release { .. })));
-        let cases: [(fn(&mut Proposal), FeeRuleError); 14] = [
+        type Change = fn(&mut Proposal);
+        let cases: [(Change, FeeRuleError); 14] = [
             (|one| one.intent = ProposalIntent::Swap, FeeRuleError::Beside),
             (|one| one.legs[1].to = OTHER, FeeRuleError::Elsewhere),
             (|one| one.legs[1].to = ADAPTER, FeeRuleError::Elsewhere),

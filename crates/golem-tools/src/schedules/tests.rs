@@ -105,7 +105,7 @@ async fn a_slice_is_taken_by_one_session_and_noted_once() {
     assert_eq!((first.key().as_str(), first.next_at), ("schedule:a:1", START + 60_000));
     assert!(claimed(&other, &owners, START + 3_600_000).await.is_none(), "it runs");
     let open = interrupted(&other, NETWORK, Address::repeat_byte(1), &owners).unwrap();
-    assert_eq!(open, [first.clone()], "a session that starts now asks the key of this attempt");
+    assert_eq!(open, std::slice::from_ref(&first), "a session that starts now asks the key of this attempt");
     let paid =
         SliceAttempt { paid: Some(U256::from(333)), received: Some(U256::from(9)), ..attempt(SliceOutcome::Done) };
     for _ in 0..2 {

@@ -61,7 +61,7 @@ impl ReadTool for AcrossGetQuote {
         prompt_snippet: "Quotes a move of a token to another chain through Across.",
         prompt_guidelines: Guidelines {
             thriving: "Compare its fee with the gain of the move before across_deposit.",
-            cautious: "Look at fee_bps first: gas is the same for any amount, so small deposits cost much.",
+            cautious: "Look at the fee first: gas is the same for any amount, so small deposits cost much.",
             declining: "Only to know the cost; deposits are not allowed in this phase.",
             terminal: "Not needed: a bridge is not an exit.",
             memory: None,

@@ -77,7 +77,7 @@ impl RecordTool for ScheduleSwaps {
     const META: ToolMeta = ToolMeta {
         name: "uniswap_schedule_swaps",
         description: "Schedules a total to be swapped in equal slices at an interval: a recurring buy, or a large swap spread over \
-                      time. It signs and approves nothing: a session (`bardo`, `bardo serve`) runs each slice as a swap of its \
+                      time. It signs and approves nothing: an open session runs each slice as a swap of its \
                       own, with every check, limit and approval of that moment, at its own price. A slice that fails or would \
                       get less than least_price waits for its next time. The schedule survives a restart; times that pass \
                       without a session are not made up for.",

@@ -222,6 +222,7 @@ fn of_every_book_only_roles_that_take_tokens_get_an_allowance() {
         "aavePool",
         "vault",
         "feeReleaser",
+        "acrossSpokePool",
     ];
     let mut walked = 0;
     for network in named() {

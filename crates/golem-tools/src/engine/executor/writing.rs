@@ -146,6 +146,14 @@ impl CancelState {
         self.steps_end.subscribe()
     }
 
+    /// True from the commit on, also while further steps follow: what was done stays done.
+    fn has_signed(&self) -> bool {
+        match self.stage() {
+            WriteStage::Committing | WriteStage::Stepping => true,
+            WriteStage::Preparing | WriteStage::Asking | WriteStage::Clearing | WriteStage::Cancelled => false,
+        }
+    }
+
     fn preparing(&self) -> bool {
         self.stage() == WriteStage::Preparing
     }
@@ -279,7 +287,7 @@ impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if self.over || self.handle.is_finished() {
             self.shared.running().remove(&self.context.call_id());
-        } else if self.leave.cancel() == CancelEffect::Ended {
+        } else if !self.leave.has_signed() && self.leave.cancel() == CancelEffect::Ended {
             self.shared.running().remove(&self.context.call_id());
             self.handle.abort();
             let error = ToolError::new(ErrorCode::ToolCancelled, "the caller disconnected before anything was signed");
@@ -308,7 +316,7 @@ struct WriteTask {
 impl Drop for WriteTask {
     /// Releases the key of a call that was cancelled or failed before signing.
     fn drop(&mut self) {
-        if self.leave.stage() == WriteStage::Committing {
+        if self.leave.has_signed() {
             return;
         }
         if let (Some(claim), Ok(runtime)) = (self.claim.take(), Handle::try_current()) {
@@ -343,7 +351,7 @@ impl WriteTask {
     async fn run(mut self, job: WriteJob, params: Value, started: Instant) -> ToolResponse {
         let ended = self.attempt(job, params).await.unwrap_or_else(Into::into);
         // Whatever was signed must never be signed again under the same key, whatever the outcome.
-        let keep = self.leave.stage() == WriteStage::Committing && ended.reply.is_some();
+        let keep = self.leave.has_signed() && ended.reply.is_some();
         let response = self.shared.answer(&self.context, &self.entry.def.meta, started, ended);
         if self.broke {
             // The key stays taken, without an answer. The ledger records the outcome of the call.
