@@ -284,10 +284,10 @@ bundle! {
     LockedVault = "LockedVault",
     /// Bardo's test vault that says ten times what its shares pay.
     LyingVault = "LyingVault",
-    /// Bardo's test vault that cheats on demand.
-    StingyVault = "StingyVault",
     /// Vault of the ERC-4626 standard as OpenZeppelin makes it.
     PlainVault = "PlainVault",
+    /// Bardo's test vault that cheats on demand.
+    StingyVault = "StingyVault",
 }
 
 /// Arachnid's deterministic deployment proxy: CREATE2 with the caller's salt, at the same address on every chain.
