@@ -120,6 +120,8 @@ impl SessionState {
         let slice = schedule.next_slice();
         let attempt = match schedule.call() {
             Ok(params) => match self.slice(executor, schedule, params).await {
+                // Another session is in this attempt, or its end is still open: it is not over, and must not be tried again.
+                SliceEnd::Answered(response) if is_in_progress(&response) => return Ok(()),
                 SliceEnd::Answered(response) => ended(schedule, slice, &response, self.sources.clock.now_millis()),
                 SliceEnd::BelowBound(message) => {
                     let now = self.sources.clock.now_millis();
@@ -172,6 +174,11 @@ enum SliceEnd {
     Answered(Box<ToolResponse>),
     /// It was withdrawn, because it could bring less than the schedule asks for.
     BelowBound(String),
+}
+
+/// True if the call's key belongs to an attempt that has not ended.
+fn is_in_progress(response: &ToolResponse) -> bool {
+    response.error.as_ref().is_some_and(|error| error.code() == ErrorCode::CallInProgress)
 }
 
 /// Amount that a previewed slice brings the account at least, in raw units.
