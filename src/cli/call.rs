@@ -167,118 +167,22 @@ pub(super) fn with_tools<T>(
     call: impl AsyncFnOnce(ShellTools) -> T,
     refused: impl Fn(ToolResponse) -> T,
 ) -> Result<T, CommandFailure> {
-    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
-    let any = |holds: fn(&CatalogEntry) -> bool| entries.iter().any(|entry| holds(entry));
     // An estimate is a dry run inside: it needs the account's address, and not its key.
-    let estimates = any(prepares) && !any(writes);
+    let estimates = entries.iter().any(|entry| prepares(entry)) && !entries.iter().any(|entry| writes(entry));
     let options = CallFlags { dry_run: options.dry_run || estimates, ..options };
-    // Paper results are stored next to the ledger, so reads in paper mode need it.
-    let needs = options.paper || needs_ledger(entries, options.idempotency_key.as_deref());
     let mut logs = None;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let response = runtime.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let mut opened = match bardo_runtime::open(config, || one_call(Arc::new(SystemClock)), clock.clone()).await {
+        let OpenTools { shell, fabric, tasks } = match open_tools(config, entries, options, &clock, &mut logs).await {
             Ok(opened) => opened,
-            // The call itself is valid, so the response reports an unreachable chain.
-            Err(OpenError::Plan(error @ NetworkPlanError::NoEndpoint { .. })) => {
-                return Ok(refused(not_called(&*clock, ToolError::new(ErrorCode::ChainUnreachable, error))));
-            }
-            Err(error) => return Err(error.into()),
-        };
-        if let Some(block) = &options.rehearsed_on {
-            on_rehearsed_chain(&opened, block)?;
-        }
-        let ends = opened.sandbox.as_ref().is_some_and(|sandbox| !sandbox.is_kept());
-        if ends && options.idempotency_key.is_some() {
-            return Ok(refused(not_called(&*clock, ToolError::new(ErrorCode::ValidationFailed, KEY_ENDS_WITH_IT))));
-        }
-        if ends && entries.iter().any(|entry| entry.def.meta.name == uniswap_schedule_swaps::TOOL_DEF.meta.name) {
-            let error = ToolError::new(ErrorCode::ValidationFailed, SCHEDULE_ENDS_WITH_IT);
-            return Ok(refused(not_called(&*clock, error)));
-        }
-        let ledger = match needs {
-            true => match DataFolder::of(config).open_ledger(&opened).await {
-                Ok(ledger) => Some(ledger),
-                Err(error) => return Ok(refused(not_called(&*clock, error.into()))),
-            },
-            false => None,
-        };
-        // A read that needs no ledger leaves no files behind, and therefore no log.
-        if ledger.is_some() {
-            logs = logs::start(config)?;
-        }
-        let fabric = match fabric(config, clock.clone(), any(writes)) {
-            Ok(fabric) => fabric,
-            Err(error) => return Ok(refused(not_called(&*clock, error))),
-        };
-        let made = match &ledger {
-            Some(ledger) => act(config, &mut opened, ledger, &fabric, clock.clone(), entries, &options).await,
-            None => Ok((None, None)),
-        };
-        let (acting, orders) = match made {
-            Ok(made) => made,
             Err(AccountError::Failure(failure)) => return Err(failure),
             Err(AccountError::Answer(error)) => return Ok(refused(not_called(&*clock, error))),
         };
-        if ledger.is_none()
-            && let Err(error) = without_ledger(config, &mut opened, entries).await?
-        {
-            return Ok(refused(not_called(&*clock, error)));
-        }
-        let asking = match acting.as_ref().zip(ledger.as_ref()) {
-            Some((acting, ledger)) => {
-                let names = labels::names(&DataFolder::of(config));
-                ask_operator((&opened, names), acting, ledger, &clock, options.paper).to_vec()
-            }
-            None => Vec::new(),
-        };
-        let telling = std::io::stderr().is_terminal().then(|| tokio::spawn(print_progress(fabric.subscribe(1_024))));
-        let rehearsal = opened.rehearsal.clone();
-        let inhabited = opened.inhabited().to_vec();
-        let books = match (&ledger, any(reviews)) {
-            (Some(ledger), true) => opened.world.account.map(|account| {
-                let keeper = BookKeeper::new(config, opened.world.chains(), ledger.store.clone(), account);
-                Arc::new(ToolBooks::new(keeper, opened.world.chains())) as Arc<_>
-            }),
-            _ => None,
-        };
-        let lasts = rehearsal.is_none() && opened.sandbox.as_ref().is_none_or(Sandbox::is_kept);
-        if let (Some(ledger), true) = (&ledger, lasts && any(records)) {
-            let keyring = FolderKeyring::new(DataFolder::of(config), clock.clone());
-            let ask = new_key_password(options.password_fd);
-            opened.world.session_keys = Some(Arc::new(keyring.creating_in(ledger.clone(), ask)));
-        }
-        let world = opened.world.with_books(books).with_paper(acting.as_ref().map(|acting| acting.paper.clone()));
-        let recorder = rehearsal.as_ref().and_then(|one| RehearsalRecorder::of(one, &DataFolder::of(config)));
-        let hooks = recorder.into_iter().map(|hook| Arc::new(hook) as Arc<dyn Hook>).collect();
-        let executor = Executor::new(ExecutorConfig {
-            catalog,
-            world: Arc::new(world.with_orders(orders.clone())),
-            fabric: fabric.clone(),
-            golem_id: GolemId::operator(),
-            calls_per_minute: CALLS_PER_MINUTE,
-            hooks,
-            store: ledger.as_ref().map(|ledger| ledger.store.clone()),
-            acting,
-        });
-        let CallFlags { idempotency_key, dry_run, approve, phase, wait, .. } = options;
-        let approve = approval_mode(approve, opened.sandbox.is_some() || rehearsal.is_some(), ledger.as_ref());
-        let template = ToolCall {
-            idempotency_key,
-            dry_run,
-            approve: Some(approve),
-            phase,
-            ..ToolCall::new(String::new(), ToolInput::Text(String::new()))
-        };
-        let orders = orders.filter(|_| wait);
-        let tools = ExecutorTools::new(executor, template.clone());
-        let shell = ShellTools { tools, template, orders, inhabited, clock: clock.clone(), ends, rehearsal };
         let response = call(shell).await;
         // The log reports a failure to store the last events.
         let _flushed = tokio::task::spawn_blocking(move || fabric.flush()).await;
-        telling.into_iter().for_each(|task| task.abort());
-        asking.into_iter().for_each(|task| task.abort());
+        tasks.into_iter().for_each(|task| task.abort());
         Ok::<_, CommandFailure>(response)
     });
     // A lapsed request may still be waiting for input; the response must not wait for it.
@@ -286,6 +190,127 @@ pub(super) fn with_tools<T>(
     // Dropped last, since the spans of the call end with it.
     drop(logs);
     response
+}
+
+/// Tools of one command, ready to be called.
+struct OpenTools {
+    shell: ShellTools,
+    fabric: Fabric,
+    /// Tasks that show progress and ask the operator meanwhile.
+    tasks: Vec<AbortHandle>,
+}
+
+/// Opens what calls of these tools need: chains, ledger, account, and who is asked.
+async fn open_tools(
+    config: &Config,
+    entries: &[Arc<CatalogEntry>],
+    options: CallFlags,
+    clock: &Arc<dyn Clock>,
+    logs: &mut Option<logs::LogGuards>,
+) -> Result<OpenTools, AccountError> {
+    let any = |holds: fn(&CatalogEntry) -> bool| entries.iter().any(|entry| holds(entry));
+    let mut opened = open_chains(config, entries, &options, clock).await?;
+    let ends = ends_with_call(&opened);
+    // Paper results are stored next to the ledger, so reads in paper mode need it.
+    let ledger = match options.paper || needs_ledger(entries, options.idempotency_key.as_deref()) {
+        true => Some(DataFolder::of(config).open_ledger(&opened).await.map_err(ToolError::from)?),
+        false => None,
+    };
+    // A read that needs no ledger leaves no files behind, and therefore no log.
+    if ledger.is_some() {
+        *logs = logs::start(config).map_err(CommandFailure::from)?;
+    }
+    let fabric = fabric(config, clock.clone(), any(writes))?;
+    let (acting, orders) = match &ledger {
+        Some(ledger) => act(config, &mut opened, ledger, &fabric, clock.clone(), entries, &options).await?,
+        None => {
+            without_ledger(config, &mut opened, entries).await?;
+            (None, None)
+        }
+    };
+    let mut tasks = Vec::new();
+    if let Some((acting, ledger)) = acting.as_ref().zip(ledger.as_ref()) {
+        let names = labels::names(&DataFolder::of(config));
+        tasks.extend(ask_operator((&opened, names), acting, ledger, clock, options.paper));
+    }
+    if std::io::stderr().is_terminal() {
+        tasks.push(tokio::spawn(print_progress(fabric.subscribe(1_024))).abort_handle());
+    }
+    let embedded = opened.sandbox.is_some();
+    let rehearsal = opened.rehearsal.clone();
+    let inhabited = opened.inhabited().to_vec();
+    let books = match (&ledger, any(reviews)) {
+        (Some(ledger), true) => opened.world.account.map(|account| {
+            let keeper = BookKeeper::new(config, opened.world.chains(), ledger.store.clone(), account);
+            Arc::new(ToolBooks::new(keeper, opened.world.chains())) as Arc<_>
+        }),
+        _ => None,
+    };
+    if let (Some(ledger), true) = (&ledger, rehearsal.is_none() && !ends && any(records)) {
+        let keyring = FolderKeyring::new(DataFolder::of(config), clock.clone());
+        let ask = new_key_password(options.password_fd);
+        opened.world.session_keys = Some(Arc::new(keyring.creating_in(ledger.clone(), ask)));
+    }
+    let world = opened.world.with_books(books).with_paper(acting.as_ref().map(|acting| acting.paper.clone()));
+    let recorder = rehearsal.as_ref().and_then(|one| RehearsalRecorder::of(one, &DataFolder::of(config)));
+    let hooks = recorder.into_iter().map(|hook| Arc::new(hook) as Arc<dyn Hook>).collect();
+    let executor = Executor::new(ExecutorConfig {
+        catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(CommandFailure::from)?,
+        world: Arc::new(world.with_orders(orders.clone())),
+        fabric: fabric.clone(),
+        golem_id: GolemId::operator(),
+        calls_per_minute: CALLS_PER_MINUTE,
+        hooks,
+        store: ledger.as_ref().map(|ledger| ledger.store.clone()),
+        acting,
+    });
+    let CallFlags { idempotency_key, dry_run, approve, phase, wait, .. } = options;
+    let approve = approval_mode(approve, embedded || rehearsal.is_some(), ledger.as_ref());
+    let template = ToolCall {
+        idempotency_key,
+        dry_run,
+        approve: Some(approve),
+        phase,
+        ..ToolCall::new(String::new(), ToolInput::Text(String::new()))
+    };
+    let orders = orders.filter(|_| wait);
+    let tools = ExecutorTools::new(executor, template.clone());
+    let shell = ShellTools { tools, template, orders, inhabited, clock: clock.clone(), ends, rehearsal };
+    Ok(OpenTools { shell, fabric, tasks })
+}
+
+/// Returns true if the chains end with the command.
+fn ends_with_call(opened: &OpenEnvironment) -> bool {
+    opened.sandbox.as_ref().is_some_and(|sandbox| !sandbox.is_kept())
+}
+
+/// Opens the chains, and refuses what has no effect on chains that end with the command.
+async fn open_chains(
+    config: &Config,
+    entries: &[Arc<CatalogEntry>],
+    options: &CallFlags,
+    clock: &Arc<dyn Clock>,
+) -> Result<OpenEnvironment, AccountError> {
+    let opened = match bardo_runtime::open(config, || one_call(Arc::new(SystemClock)), clock.clone()).await {
+        Ok(opened) => opened,
+        // The call itself is valid, so the response reports an unreachable chain.
+        Err(OpenError::Plan(error @ NetworkPlanError::NoEndpoint { .. })) => {
+            return Err(ToolError::new(ErrorCode::ChainUnreachable, error).into());
+        }
+        Err(error) => return Err(AccountError::Failure(error.into())),
+    };
+    if let Some(block) = &options.rehearsed_on {
+        on_rehearsed_chain(&opened, block)?;
+    }
+    if !ends_with_call(&opened) {
+        return Ok(opened);
+    }
+    let schedules = |entry: &Arc<CatalogEntry>| entry.def.meta.name == uniswap_schedule_swaps::TOOL_DEF.meta.name;
+    match (&options.idempotency_key, entries.iter().any(schedules)) {
+        (Some(_), _) => Err(ToolError::new(ErrorCode::ValidationFailed, KEY_ENDS_WITH_IT).into()),
+        (None, true) => Err(ToolError::new(ErrorCode::ValidationFailed, SCHEDULE_ENDS_WITH_IT).into()),
+        (None, false) => Ok(opened),
+    }
 }
 
 /// Tools of one command, with what a shell adds to their responses.
@@ -362,17 +387,15 @@ fn note_chain(response: &mut ToolResponse, ends: bool, rehearsed: Option<String>
 }
 
 /// Binds the world by the policy file alone, which leaves no files behind, and offers auctions to a tool that quotes.
-/// The inner error is the call's answer.
 async fn without_ledger(
     config: &Config,
     opened: &mut OpenEnvironment,
     entries: &[Arc<CatalogEntry>],
-) -> Result<Result<(), ToolError>, CommandFailure> {
-    match bardo_runtime::policy::open(config, bardo_runtime::policy::is_devnet(config)?) {
+) -> Result<(), AccountError> {
+    match bardo_runtime::policy::open(config, bardo_runtime::policy::is_devnet(config).map_err(CommandFailure::from)?) {
         Ok(keeper) => opened.world = opened.world.clone().bound_by(keeper.current().policy),
         Err(error) => {
-            let error = ToolError::new(ErrorCode::ValidationFailed, format_args!("the policy: {error}"));
-            return Ok(Err(error));
+            return Err(ToolError::new(ErrorCode::ValidationFailed, format_args!("the policy: {error}")).into());
         }
     }
     if entries.iter().any(|entry| entry.def.meta.name == "across_get_quote") {
@@ -383,7 +406,7 @@ async fn without_ledger(
         let offered = bardo_runtime::auctions(config, opened).await;
         opened.world = opened.world.clone().offering(offered);
     }
-    Ok(Ok(()))
+    Ok(())
 }
 
 /// Approval mode of the call. A request to ask where no terminal can answer goes to an open console on the same ledger,
@@ -413,7 +436,7 @@ async fn act(
     entries: &[Arc<CatalogEntry>],
     options: &CallFlags,
 ) -> Result<(Option<WriteAccess>, Option<Orders>), AccountError> {
-    let rules = bardo_runtime::rules(config, opened, ledger).await.map_err(AccountError::Answer)?;
+    let rules = bardo_runtime::rules(config, opened, ledger).await?;
     opened.world = opened.world.clone().under(rules.clone());
     if !options.paper && !entries.iter().any(|entry| prepares(entry)) {
         let orders = match entries.iter().any(|entry| follows(entry) || reviews(entry)) {
@@ -424,7 +447,7 @@ async fn act(
     }
     let Some(signing) = signing_context(config, opened, ledger, options).await? else { return Ok((None, None)) };
     let made = bardo_runtime::acting(config, opened, ledger, rules, fabric, clock, signing).await;
-    let acting = made.map_err(AccountError::Answer)?;
+    let acting = made?;
     let orders = acting.pipeline.orders().cloned();
     Ok((Some(acting), orders))
 }
@@ -465,6 +488,18 @@ pub(super) enum AccountError {
     Answer(ToolError),
 }
 
+impl From<CommandFailure> for AccountError {
+    fn from(failure: CommandFailure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl From<ToolError> for AccountError {
+    fn from(error: ToolError) -> Self {
+        Self::Answer(error)
+    }
+}
+
 /// Returns the account that acts, unlocked if it is to sign; `None` if none is configured.
 pub(super) async fn signing_context(
     config: &Config,
@@ -472,18 +507,18 @@ pub(super) async fn signing_context(
     ledger: &Ledger,
     options: &CallFlags,
 ) -> Result<Option<SigningContext>, AccountError> {
-    let Some(picked) = account::pick(config, &opened.world).map_err(AccountError::Answer)? else { return Ok(None) };
-    let mut account = account::locked(&picked, opened, ledger).map_err(AccountError::Answer)?;
+    let Some(picked) = account::pick(config, &opened.world)? else { return Ok(None) };
+    let mut account = account::locked(&picked, opened, ledger)?;
     // Dry runs and paper trading need no key.
     if let Some(entry) = picked.key().filter(|_| !options.dry_run && !options.paper) {
         let password = match options.password.clone() {
             Some(password) => password,
             None => {
                 let asked = format!("password of the key {}", entry.name);
-                secret::password(&secret::read(options.password_fd, &asked).map_err(AccountError::Failure)?)
+                secret::password(&secret::read(options.password_fd, &asked)?)
             }
         };
-        account = account::unlock(config, &picked, password, (opened, ledger)).await.map_err(AccountError::Answer)?;
+        account = account::unlock(config, &picked, password, (opened, ledger)).await?;
     }
     Ok(Some(SigningContext {
         paper: options.paper,

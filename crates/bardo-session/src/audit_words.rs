@@ -31,20 +31,8 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
         return SafeText::clean(&readable(&fields(body), PLACES), LONGEST);
     };
     let sentence = match kind {
-        AuditKind::PermitIssued => match text("needs").as_str() {
-            "approval" => format!("simulated, needs your approval{}: {}", why_asked(body), text("expected_outcome")),
-            "delay" => format!("simulated, goes ahead unless you reject it: {}", text("expected_outcome")),
-            "notify" => format!("simulated, you are notified afterwards: {}", text("expected_outcome")),
-            _ => format!("simulated {}", text("expected_outcome")),
-        },
-        AuditKind::PermitConsumed => {
-            let consent = match text("consent").as_str() {
-                "none" => "within the limits".to_owned(),
-                "always" => "by --approve always".to_owned(),
-                other => format!("approval: {}", other.replace('_', " ")),
-            };
-            format!("signing started, {consent}; nonce {}", text("nonce"))
-        }
+        AuditKind::PermitIssued => simulated(body, &text),
+        AuditKind::PermitConsumed => signing_started(&text),
         AuditKind::PermitRehearsed => format!("dry run, nothing was signed: {}", text("expected_outcome")),
         AuditKind::PermitRefused => format!("the offer was refused: {}", why_refused(body)),
         AuditKind::ActionRefused => format!("✕ {} refused: {}", text("wanted"), why_refused(body)),
@@ -87,11 +75,12 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
         AuditKind::KeysGranted => {
             format!("session key {} was granted by its owner {}", text("session_key"), text("owner"))
         }
-        AuditKind::KeysRevoked if body.get("session_key").is_some() => {
-            format!("session key {} was revoked by {}{}", text("session_key"), text("by"), value_of("reason"))
-        }
         AuditKind::KeysRevoked => {
-            format!("the Golem's session keys were revoked by {}{}", text("by"), value_of("reason"))
+            let keys = match text("session_key") {
+                none if none.is_empty() => "the Golem's session keys were".to_owned(),
+                key => format!("session key {key} was"),
+            };
+            format!("{keys} revoked by {}{}", text("by"), value_of("reason"))
         }
         AuditKind::PolicyAdopted => format!("policy {} in force", text("name")),
         AuditKind::PolicyTightened | AuditKind::PolicyAccepted => {
@@ -115,22 +104,11 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
         AuditKind::HighWaterReset => format!("high-water marks of {} reset by {}", text("account"), text("by")),
         AuditKind::LiquidationPlanned => format!("sale of holdings planned, by {}: {}", text("by"), text("holdings")),
         AuditKind::LiquidationEnded => format!("sale of {} ended{}", text("holding"), value_of("told")),
-        AuditKind::AccountReconciled => format!(
-            "{} continues at the chain's nonce {} instead of {}, by {}",
-            text("account"),
-            text("chain_next"),
-            text("ledger_next"),
-            text("by")
-        ),
-        AuditKind::LendingLiquidated => format!(
-            "✕ liquidated on chain {}: {} {} taken for {} {} of debt, in {}",
-            text("chain_id"),
-            text("taken"),
-            text("collateral"),
-            text("covered"),
-            text("debt"),
-            short(&text("tx_hash"))
-        ),
+        AuditKind::AccountReconciled => {
+            let (account, next, before) = (text("account"), text("chain_next"), text("ledger_next"));
+            format!("{account} continues at the chain's nonce {next} instead of {before}, by {}", text("by"))
+        }
+        AuditKind::LendingLiquidated => liquidated(&text),
         AuditKind::AgentDecided => match text("intent_type").as_str() {
             "" => format!("the agent's own words: “{}”", text("words")),
             kind => format!("the agent's own words about {kind}: “{}”", text("words")),
@@ -142,6 +120,34 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
     };
     let sentence = if text("paper") == "true" { format!("PAPER: {sentence}") } else { sentence };
     SafeText::clean(&readable(&sentence, PLACES), LONGEST)
+}
+
+/// Description of an action that was simulated, with the consent that it needs.
+fn simulated(body: &Map<String, Value>, text: &dyn Fn(&str) -> String) -> String {
+    let outcome = text("expected_outcome");
+    match text("needs").as_str() {
+        "approval" => format!("simulated, needs your approval{}: {outcome}", why_asked(body)),
+        "delay" => format!("simulated, goes ahead unless you reject it: {outcome}"),
+        "notify" => format!("simulated, you are notified afterwards: {outcome}"),
+        _ => format!("simulated {outcome}"),
+    }
+}
+
+/// Description of an action whose signing started, from the texts of its entry's fields.
+fn signing_started(text: &dyn Fn(&str) -> String) -> String {
+    let consent = match text("consent").as_str() {
+        "none" => "within the limits".to_owned(),
+        "always" => "by --approve always".to_owned(),
+        other => format!("approval: {}", other.replace('_', " ")),
+    };
+    format!("signing started, {consent}; nonce {}", text("nonce"))
+}
+
+/// Description of a liquidation of the account's debt, from the texts of its entry's fields.
+fn liquidated(text: &dyn Fn(&str) -> String) -> String {
+    let taken = format!("{} {} taken", text("taken"), text("collateral"));
+    let debt = format!("{} {} of debt", text("covered"), text("debt"));
+    format!("✕ liquidated on chain {}: {taken} for {debt}, in {}", text("chain_id"), short(&text("tx_hash")))
 }
 
 /// Description of an order that ended, from the texts of its entry's fields.

@@ -236,12 +236,6 @@ pub(super) async fn order(
     let expected = plan.outcome(&format!("{} {}", whole(&amount_in), ask.token_in.symbol));
     let holder = pool_with(&route, &snapshot, ask.contract_out);
     let proposal = Proposal {
-        chain_id: chain.network().chain_id,
-        tool: *context.meta(),
-        call_id: context.call_id(),
-        golem_id: context.golem_id().clone(),
-        account,
-        intent: ProposalIntent::PlaceOrder,
         legs,
         outflows: vec![Outflow { token: ask.token_in.clone(), amount: route.amount_in }],
         inflows: vec![Inflow {
@@ -266,16 +260,12 @@ pub(super) async fn order(
             pools: pools_of(&route),
             exact_output: false,
         }),
-        recipients: vec![account],
         order: Some(Box::new(SignedOrder {
             message: TypedMessage::UniswapxOrder { permit2, order: Box::new(order) },
             holder,
             arrival: None,
         })),
-        files: Vec::new(),
-        replaces: None,
-        arrival: None,
-        expected_outcome: SafeText::clean(&expected, 300),
+        ..context.proposal(chain.network().chain_id, account, ProposalIntent::PlaceOrder, &expected)
     };
     Ok((proposal, plan))
 }

@@ -141,25 +141,7 @@ pub(super) fn cancellation_proposal(
     expected: &str,
 ) -> Proposal {
     let leg = PlanLeg { purpose: LegPurpose::Main, to, value: U256::ZERO, data, gas_limit, slots: Vec::new() };
-    Proposal {
-        chain_id: record.chain_id,
-        tool: *context.meta(),
-        call_id: context.call_id(),
-        golem_id: context.golem_id().clone(),
-        account: record.account,
-        intent,
-        legs: vec![leg],
-        outflows: Vec::new(),
-        inflows: Vec::new(),
-        allowances: Vec::new(),
-        trade: None,
-        recipients: vec![record.account],
-        order: None,
-        files: Vec::new(),
-        replaces: None,
-        arrival: None,
-        expected_outcome: SafeText::clean(expected, 300),
-    }
+    Proposal { legs: vec![leg], ..context.proposal(record.chain_id, record.account, intent, expected) }
 }
 
 /// Transaction that cancelled or refunded an order.

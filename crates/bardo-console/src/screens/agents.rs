@@ -307,7 +307,7 @@ impl ScreenView for Agents {
         self.filter.key(key)
     }
 
-    fn click(&mut self, at: Position, _known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
+    fn click_page(&mut self, at: Position, _known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let all = self.listed();
         let (list, _) = self.plan(area, all.len());
         let inside = list.inner(Margin::new(2, 1));

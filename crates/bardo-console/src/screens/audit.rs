@@ -513,7 +513,7 @@ impl ScreenView for Audit {
         Some(&mut self.filter)
     }
 
-    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
+    fn click_page(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let hit = PANELS.into_iter().zip(self.panels(known, area)).find(|(_, place)| place.contains(at));
         let Some((panel, place)) = hit else { return Vec::new() };
         let again = self.panel == panel;

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use self::read::{CustodyReadings, Purpose};
 use super::filter::Filter;
 use super::reading::{OLD_MILLIS, ReadQueue, age_words};
-use super::screen_dialog::{DialogOption, DialogOutcome, ScreenDialog, ScreenDialogView, column};
-use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
+use super::screen_dialog::{DialogOption, ScreenDialog, ScreenDialogView, column};
+use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, call, list};
 use crate::format::dollars;
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
@@ -145,7 +145,7 @@ pub struct Custody {
     zoomed: bool,
     card_offset: ScrollOffset,
     filter: Filter,
-    ask: Option<ScreenDialog<Calls>>,
+    ask: Option<ScreenDialog>,
     /// Number of revocations that were sent.
     sent: u32,
 }
@@ -309,33 +309,22 @@ impl Custody {
             return notice("there is nothing to revoke about it");
         }
         let key = entry.key();
-        self.ask = Some(ScreenDialog::new(title, facts, ways).opened(known.machine_millis));
+        let mut options = Vec::with_capacity(ways.len());
+        for DialogOption { letter, words, then } in ways {
+            options.push(DialogOption { letter, words, then: self.revocations(then) });
+        }
+        self.ask = Some(ScreenDialog::new(title, facts, options).opened(known.machine_millis));
         self.chosen = Some(key);
         Vec::new()
     }
 
-    fn settle(&mut self, asked: DialogOutcome<Calls>) -> Vec<ScreenRequest> {
-        let calls = match asked {
-            DialogOutcome::Open => return Vec::new(),
-            DialogOutcome::Closed => {
-                self.ask = None;
-                return Vec::new();
-            }
-            DialogOutcome::Do(calls) => calls,
-        };
-        self.ask = None;
+    /// Requests that run the calls and say how many they are.
+    fn revocations(&mut self, calls: Calls) -> Vec<ScreenRequest> {
         let mut requests = Vec::with_capacity(calls.len() + 1);
         for (tool, params) in calls {
             let count = REVOCATIONS | self.sent;
             self.sent = self.sent.wrapping_add(1) % REVOCATIONS;
-            requests.push(ScreenRequest::Send(Box::new(SessionCommand::Call {
-                ticket: ticket(ScreenId::Custody, count),
-                tool: tool.to_owned(),
-                params,
-                dry_run: false,
-                idempotency_key: None,
-                unasked: false,
-            })));
+            requests.push(call(ScreenId::Custody, count, tool, params));
         }
         let words = counted(u64::try_from(requests.len()).unwrap_or(u64::MAX), "revocation", "revocations");
         requests.push(ScreenRequest::Notice(SafeText::clean(&format!("{words} requested; see Live for each"), 80)));
@@ -499,12 +488,12 @@ impl ScreenView for Custody {
         Some(Vec::new())
     }
 
-    fn asks(&self) -> bool {
-        self.ask.is_some()
+    fn dialog(&self) -> Option<&ScreenDialog> {
+        self.ask.as_ref()
     }
 
-    fn accepts_text(&self) -> bool {
-        self.ask.is_some() || self.filter.typing()
+    fn dialog_slot(&mut self) -> Option<&mut Option<ScreenDialog>> {
+        Some(&mut self.ask)
     }
 
     fn filter(&self) -> Option<&Filter> {
@@ -515,31 +504,7 @@ impl ScreenView for Custody {
         Some(&mut self.filter)
     }
 
-    fn uncovered(&mut self, known: &ScreenContext<'_>) {
-        if let Some(ask) = &mut self.ask {
-            ask.uncovered(known.machine_millis);
-        }
-    }
-
-    fn paste(&mut self, text: &SafeText) {
-        match &mut self.ask {
-            Some(ask) => ask.pasted(),
-            None => self.filter.paste(text),
-        }
-    }
-
-    fn type_key(&mut self, key: Key, known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {
-        let Some(ask) = &mut self.ask else { return self.filter.key(key) };
-        let asked = ask.key(key, known.machine_millis);
-        requests.extend(self.settle(asked));
-        true
-    }
-
-    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
-        if let Some(ask) = &mut self.ask {
-            let asked = ask.click(at, area, known.machine_millis);
-            return self.settle(asked);
-        }
+    fn click_page(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let all = self.listed();
         let (count, before) = (all.len(), self.row(&all));
         let (list, _) = self.plan(count, area);

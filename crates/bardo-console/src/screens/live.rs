@@ -342,7 +342,7 @@ impl ScreenView for Live {
         Some(&mut self.filter)
     }
 
-    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
+    fn click_page(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let listing = self.listing(known, area);
         let wide = area.width >= WIDE && area.height >= TALL && !self.zoomed;
         let calls = if self.zoomed {

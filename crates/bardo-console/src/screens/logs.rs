@@ -209,7 +209,7 @@ impl ScreenView for Logs {
         Some(&mut self.filter)
     }
 
-    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
+    fn click_page(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let inside = Self::inside(area);
         let lines: Vec<(Selected, Option<CallId>)> = self.lines(known).map(|line| (name(line), line.call_id)).collect();
         let first = self.first_shown(lines.iter().map(|(line, _)| *line), lines.len(), usize::from(inside.height));

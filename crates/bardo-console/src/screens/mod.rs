@@ -30,6 +30,7 @@ use ratatui::layout::{Position, Rect};
 use serde_json::Value;
 
 use self::filter::Filter;
+use self::screen_dialog::{DialogOutcome, ScreenDialog};
 use super::keymap::{Action, Key};
 use super::painter::Painter;
 pub use super::screen_id::ScreenId;
@@ -287,6 +288,36 @@ pub enum CommandReply {
     Found(Box<QueryResult>),
 }
 
+/// Calls a tool; `count` is that of the ticket.
+fn call(screen: ScreenId, count: u32, tool: &str, params: Value) -> ScreenRequest {
+    ScreenRequest::Send(Box::new(SessionCommand::Call {
+        ticket: ticket(screen, count),
+        tool: tool.to_owned(),
+        params,
+        dry_run: false,
+        idempotency_key: None,
+        unasked: false,
+    }))
+}
+
+/// Passes a key or click to an open dialog and closes it if that ended it. `None` if no dialog is open.
+fn answered(
+    slot: &mut Option<ScreenDialog>,
+    input: impl FnOnce(&mut ScreenDialog) -> DialogOutcome<Vec<ScreenRequest>>,
+) -> Option<Vec<ScreenRequest>> {
+    Some(match input(slot.as_mut()?) {
+        DialogOutcome::Open => Vec::new(),
+        DialogOutcome::Closed => {
+            *slot = None;
+            Vec::new()
+        }
+        DialogOutcome::Do(requests) => {
+            *slot = None;
+            requests
+        }
+    })
+}
+
 /// Notice about the end of a call, for screens that keep no other record of it. Empty for other replies.
 fn said(reply: &CommandReply) -> Vec<ScreenRequest> {
     let CommandReply::Reply(response) = reply else { return Vec::new() };
@@ -348,10 +379,20 @@ pub trait ScreenView: Debug + Send {
         None
     }
 
+    /// Confirmation dialog of the screen, if one is open. It takes every key, paste and click.
+    fn dialog(&self) -> Option<&ScreenDialog> {
+        None
+    }
+
+    /// Place of the confirmation dialog; `None` for screens that never open one.
+    fn dialog_slot(&mut self) -> Option<&mut Option<ScreenDialog>> {
+        None
+    }
+
     /// Returns true while a text field has the focus. Then every printable key goes to [`Self::type_key`], and digits
     /// do not switch screens.
     fn accepts_text(&self) -> bool {
-        self.filter().is_some_and(Filter::typing)
+        self.asks() || self.filter().is_some_and(Filter::typing)
     }
 
     /// Word for what [`Action::Open`] does now, for the hint bar; `None` if it does nothing.
@@ -361,7 +402,7 @@ pub trait ScreenView: Debug + Send {
 
     /// Returns true while a dialog of the screen is open, which takes every key without being a text field.
     fn asks(&self) -> bool {
-        false
+        self.dialog().is_some()
     }
 
     /// Returns true if the list is filtered; then `n` and `N` move between matches.
@@ -371,19 +412,35 @@ pub trait ScreenView: Debug + Send {
 
     /// Handles a key in the text field, including Esc, Enter, Tab and the arrows. Returns false if the key was not
     /// used.
-    fn type_key(&mut self, key: Key, _known: &ScreenContext<'_>, _requests: &mut Vec<ScreenRequest>) -> bool {
+    fn type_key(&mut self, key: Key, known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {
+        let now = known.machine_millis;
+        if let Some(answer) = self.dialog_slot().and_then(|slot| answered(slot, |dialog| dialog.key(key, now))) {
+            requests.extend(answer);
+            return true;
+        }
         self.filter_mut().is_some_and(|filter| filter.key(key))
     }
 
     /// Inserts pasted text into the text field. A paste never submits, whatever it contains.
     fn paste(&mut self, text: &SafeText) {
-        if let Some(filter) = self.filter_mut() {
+        if let Some(dialog) = self.dialog_slot().and_then(Option::as_mut) {
+            dialog.pasted();
+        } else if let Some(filter) = self.filter_mut() {
             filter.paste(text);
         }
     }
 
-    /// Handles a click at a position inside `area`.
-    fn click(&mut self, _at: Position, _known: &ScreenContext<'_>, _area: Rect) -> Vec<ScreenRequest> {
+    /// Handles a click at a position inside `area`, which an open dialog takes.
+    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
+        let now = known.machine_millis;
+        match self.dialog_slot().and_then(|slot| answered(slot, |dialog| dialog.click(at, area, now))) {
+            Some(answer) => answer,
+            None => self.click_page(at, known, area),
+        }
+    }
+
+    /// Handles a click that no dialog takes.
+    fn click_page(&mut self, _at: Position, _known: &ScreenContext<'_>, _area: Rect) -> Vec<ScreenRequest> {
         Vec::new()
     }
 
@@ -406,7 +463,11 @@ pub trait ScreenView: Debug + Send {
     }
 
     /// Called when no layer covers the screen any more, so that its own dialog restarts the guard time.
-    fn uncovered(&mut self, _known: &ScreenContext<'_>) {}
+    fn uncovered(&mut self, known: &ScreenContext<'_>) {
+        if let Some(dialog) = self.dialog_slot().and_then(Option::as_mut) {
+            dialog.uncovered(known.machine_millis);
+        }
+    }
 
     /// Called about once a second, and at the time of [`Self::wakes_at`].
     fn tick(&mut self, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {

@@ -613,7 +613,7 @@ impl ScreenView for NetworkScreen {
         Some(&mut self.filter)
     }
 
-    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
+    fn click_page(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let (chains, market, below) = self.plan(known, area);
         if below.contains(at) {
             let again = self.focus == NetworkPanel::Controls;

@@ -7,8 +7,8 @@ use ratatui::widgets::Widget;
 use serde_json::{Map, Value};
 
 use super::filter::{Filter, since};
-use super::screen_dialog::{DialogOption, DialogOutcome, ScreenDialog, ScreenDialogView};
-use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
+use super::screen_dialog::{DialogOption, ScreenDialog, ScreenDialogView};
+use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, call, list};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, line};
 use crate::state::call_details::transaction_link;
@@ -46,6 +46,9 @@ enum OrderRow<'k> {
 /// Tool and parameters that a confirmation runs.
 type Then = (&'static str, Value);
 
+/// Title, facts and the one option of a confirmation.
+type Confirmation = (&'static str, Vec<Row>, DialogOption<Then>);
+
 /// State of screen 3.
 #[derive(Debug, Default)]
 pub struct Orders {
@@ -55,7 +58,7 @@ pub struct Orders {
     chosen: Option<B256>,
     filter: Filter,
     zoomed: bool,
-    ask: Option<ScreenDialog<Then>>,
+    ask: Option<ScreenDialog>,
     sent: u32,
 }
 
@@ -222,7 +225,7 @@ impl Orders {
 
     /// Confirmation dialog for the action that an entry allows, or the reason why there is none. Tools that this build
     /// does not have are not offered.
-    fn question(&self, entry: OrderRow<'_>, known: &ScreenContext<'_>) -> Result<ScreenDialog<Then>, Unavailable> {
+    fn question(&self, entry: OrderRow<'_>, known: &ScreenContext<'_>) -> Result<Confirmation, Unavailable> {
         let has = |name: &str| known.ready.and_then(|ready| ready.tools.iter().find(|tool| tool.name.as_str() == name));
         let params = |tool: &str, id: String, chain: String| {
             let mut params = Map::new();
@@ -259,7 +262,7 @@ impl Orders {
                 ];
                 let then = (tool, params(tool, hash, order.chain_id.to_string()));
                 let way = DialogOption { letter: 'c', words: "cancel it on chain".to_owned(), then };
-                Ok(ScreenDialog::new("Cancel this order?", facts, vec![way]))
+                Ok(("Cancel this order?", facts, way))
             }
             OrderRow::Bridge(_, intent) => {
                 if is_over(intent) {
@@ -286,7 +289,7 @@ impl Orders {
                     ];
                     let then = (tool, params(tool, id, intent.source_chain.to_string()));
                     let way = DialogOption { letter: 'c', words: "cancel it on chain".to_owned(), then };
-                    return Ok(ScreenDialog::new("Cancel this bridge order?", facts, vec![way]));
+                    return Ok(("Cancel this bridge order?", facts, way));
                 }
                 if intent.status != IntentStatus::Expired {
                     return Err(Unavailable::NotExpired);
@@ -306,7 +309,7 @@ impl Orders {
                 ];
                 let then = (tool, params(tool, id, intent.source_chain.to_string()));
                 let way = DialogOption { letter: 'r', words: "refund it".to_owned(), then };
-                Ok(ScreenDialog::new("Refund this bridge order?", facts, vec![way]))
+                Ok(("Refund this bridge order?", facts, way))
             }
         }
     }
@@ -327,42 +330,17 @@ impl Orders {
         let Some(entry) = self.selected(known) else { return notice("no order is selected") };
         self.chosen = Some(entry.hash());
         match self.question(entry, known) {
-            Ok(ask) => {
-                self.ask = Some(ask.opened(known.machine_millis));
+            Ok((title, facts, way)) => {
+                self.sent = self.sent.wrapping_add(1);
+                let DialogOption { letter, words, then: (tool, params) } = way;
+                let then = vec![call(ScreenId::Orders, self.sent, tool, params)];
+                let ways = vec![DialogOption { letter, words, then }];
+                self.ask = Some(ScreenDialog::new(title, facts, ways).opened(known.machine_millis));
                 Vec::new()
             }
             Err(why) => notice(&why.to_string()),
         }
     }
-
-    fn settle(&mut self, asked: DialogOutcome<Then>) -> Vec<ScreenRequest> {
-        match asked {
-            DialogOutcome::Open => Vec::new(),
-            DialogOutcome::Closed => {
-                self.ask = None;
-                Vec::new()
-            }
-            DialogOutcome::Do((tool, params)) => {
-                self.ask = None;
-                self.sent = self.sent.wrapping_add(1);
-                vec![ScreenRequest::Send(Box::new(SessionCommand::Call {
-                    ticket: ticket(ScreenId::Orders, self.sent),
-                    tool: tool.to_owned(),
-                    params,
-                    dry_run: false,
-                    idempotency_key: None,
-                    unasked: false,
-                }))]
-            }
-        }
-    }
-}
-
-/// Card of the selected order, or instructions without one.
-struct OrderDetails<'a> {
-    theme: &'a Theme,
-    screen: &'a Orders,
-    known: &'a ScreenContext<'a>,
 }
 
 impl Widget for OrderDetails<'_> {
@@ -488,8 +466,12 @@ impl ScreenView for Orders {
         Some(&mut self.filter)
     }
 
-    fn asks(&self) -> bool {
-        self.ask.is_some()
+    fn dialog(&self) -> Option<&ScreenDialog> {
+        self.ask.as_ref()
+    }
+
+    fn dialog_slot(&mut self) -> Option<&mut Option<ScreenDialog>> {
+        Some(&mut self.ask)
     }
 
     fn open_hint(&self, known: &ScreenContext<'_>) -> Option<&'static str> {
@@ -500,14 +482,9 @@ impl ScreenView for Orders {
         }
     }
 
-    fn accepts_text(&self) -> bool {
-        self.filter.typing() || self.ask.is_some()
-    }
-
     fn type_key(&mut self, key: Key, known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {
-        if let Some(ask) = &mut self.ask {
-            let asked = ask.key(key, known.machine_millis);
-            requests.extend(self.settle(asked));
+        if let Some(answer) = super::answered(&mut self.ask, |dialog| dialog.key(key, known.machine_millis)) {
+            requests.extend(answer);
             return true;
         }
         // A changed filter selects the first matching row.
@@ -515,24 +492,7 @@ impl ScreenView for Orders {
         self.filter.key(key)
     }
 
-    fn uncovered(&mut self, known: &ScreenContext<'_>) {
-        if let Some(ask) = &mut self.ask {
-            ask.uncovered(known.machine_millis);
-        }
-    }
-
-    fn paste(&mut self, text: &SafeText) {
-        match &mut self.ask {
-            Some(ask) => ask.pasted(),
-            None => self.filter.paste(text),
-        }
-    }
-
-    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
-        if let Some(ask) = &mut self.ask {
-            let asked = ask.click(at, area, known.machine_millis);
-            return self.settle(asked);
-        }
+    fn click_page(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let all = self.entries(known);
         let (list, details) = self.plan(all.len(), area);
         if list.contains(at) {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use self::read::{PoolScope, Purpose, TokenPools};
 use super::filter::Filter;
 use super::reading::ReadQueue;
-use super::screen_dialog::{DialogOption, DialogOutcome, ScreenDialog, ScreenDialogView, column};
+use super::screen_dialog::{DialogOption, ScreenDialog, ScreenDialogView, column};
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list};
 use crate::format::round_dollars;
 use crate::keymap::{Action, Key};
@@ -54,7 +54,7 @@ pub struct Pools {
     zoomed: bool,
     card_offset: ScrollOffset,
     filter: Filter,
-    ask: Option<ScreenDialog<Form>>,
+    ask: Option<ScreenDialog>,
 }
 
 impl Pools {
@@ -257,24 +257,15 @@ impl Pools {
             Role::Dialog,
         )];
         let id = pool.id.clone();
-        let ways = ways.into_iter().map(|(letter, words, then)| DialogOption { letter, words, then }).collect();
+        let option = |(letter, words, (tool, params)): (char, String, Form)| DialogOption {
+            letter,
+            words,
+            then: vec![ScreenRequest::OpenForm { tool: tool.to_owned(), params }],
+        };
+        let ways = ways.into_iter().map(option).collect();
         self.ask = Some(ScreenDialog::new(title, facts, ways).opened(known.machine_millis));
         self.chosen = Some(id);
         Vec::new()
-    }
-
-    fn settle(&mut self, asked: DialogOutcome<Form>) -> Vec<ScreenRequest> {
-        match asked {
-            DialogOutcome::Open => Vec::new(),
-            DialogOutcome::Closed => {
-                self.ask = None;
-                Vec::new()
-            }
-            DialogOutcome::Do((tool, params)) => {
-                self.ask = None;
-                vec![ScreenRequest::OpenForm { tool: tool.to_owned(), params }]
-            }
-        }
     }
 }
 
@@ -461,12 +452,12 @@ impl ScreenView for Pools {
         Some(Vec::new())
     }
 
-    fn asks(&self) -> bool {
-        self.ask.is_some()
+    fn dialog(&self) -> Option<&ScreenDialog> {
+        self.ask.as_ref()
     }
 
-    fn accepts_text(&self) -> bool {
-        self.ask.is_some() || self.filter.typing()
+    fn dialog_slot(&mut self) -> Option<&mut Option<ScreenDialog>> {
+        Some(&mut self.ask)
     }
 
     fn filter(&self) -> Option<&Filter> {
@@ -477,31 +468,7 @@ impl ScreenView for Pools {
         Some(&mut self.filter)
     }
 
-    fn uncovered(&mut self, known: &ScreenContext<'_>) {
-        if let Some(ask) = &mut self.ask {
-            ask.uncovered(known.machine_millis);
-        }
-    }
-
-    fn paste(&mut self, text: &SafeText) {
-        match &mut self.ask {
-            Some(ask) => ask.pasted(),
-            None => self.filter.paste(text),
-        }
-    }
-
-    fn type_key(&mut self, key: Key, known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {
-        let Some(ask) = &mut self.ask else { return self.filter.key(key) };
-        let asked = ask.key(key, known.machine_millis);
-        requests.extend(self.settle(asked));
-        true
-    }
-
-    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
-        if let Some(ask) = &mut self.ask {
-            let asked = ask.click(at, area, known.machine_millis);
-            return self.settle(asked);
-        }
+    fn click_page(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let all = self.listed(known);
         let (count, before) = (all.len(), self.row(&all));
         let (list, _) = self.plan(known, count, area);

@@ -13,8 +13,8 @@ use results::{ResultGrouping, ResultsView};
 use spent::spent_rows;
 
 use super::filter::Filter;
-use super::screen_dialog::{DialogOption, DialogOutcome, ScreenDialog, ScreenDialogView, column};
-use super::{ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
+use super::screen_dialog::{DialogOption, ScreenDialog, ScreenDialogView, column};
+use super::{ScreenContext, ScreenId, ScreenRequest, ScreenView, call, list};
 use crate::format::{amount, dollars, fee, grouped, short_address, whole_percents};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line, styled_width};
@@ -70,7 +70,7 @@ pub struct Portfolio {
     range: TimeRange,
     zoomed: bool,
     filter: Filter,
-    ask: Option<ScreenDialog<Value>>,
+    ask: Option<ScreenDialog>,
     sent: u32,
     /// Grouping and first row of profit and loss, while it is shown.
     results: Option<(ResultGrouping, usize)>,
@@ -231,32 +231,14 @@ impl Portfolio {
             "chain": allowance.chain_id.to_string(),
             "spender": allowance.spender.to_string(),
         });
-        let way = DialogOption { letter: 'r', words: "revoke it".to_owned(), then: params };
+        self.sent = self.sent.wrapping_add(1);
+        let then = vec![
+            call(ScreenId::Portfolio, self.sent, "token_revoke", params),
+            notice("revocation requested; its card is on Live"),
+        ];
+        let way = DialogOption { letter: 'r', words: "revoke it".to_owned(), then };
         self.ask = Some(ScreenDialog::new("Revoke this allowance?", facts, vec![way]).opened(known.machine_millis));
         Vec::new()
-    }
-
-    fn settle(&mut self, asked: DialogOutcome<Value>) -> Vec<ScreenRequest> {
-        match asked {
-            DialogOutcome::Open => Vec::new(),
-            DialogOutcome::Closed => {
-                self.ask = None;
-                Vec::new()
-            }
-            DialogOutcome::Do(params) => {
-                self.ask = None;
-                self.sent = self.sent.wrapping_add(1);
-                let command = SessionCommand::Call {
-                    ticket: ticket(ScreenId::Portfolio, self.sent),
-                    tool: "token_revoke".to_owned(),
-                    params,
-                    dry_run: false,
-                    idempotency_key: None,
-                    unasked: false,
-                };
-                vec![ScreenRequest::Send(Box::new(command)), notice("revocation requested; its card is on Live")]
-            }
-        }
     }
 
     /// Draws the spending rows. With the focus they scroll; without it, those that do not fit are counted.
@@ -724,12 +706,12 @@ impl ScreenView for Portfolio {
         Some(Vec::new())
     }
 
-    fn asks(&self) -> bool {
-        self.ask.is_some()
+    fn dialog(&self) -> Option<&ScreenDialog> {
+        self.ask.as_ref()
     }
 
-    fn accepts_text(&self) -> bool {
-        self.ask.is_some() || self.filter.typing()
+    fn dialog_slot(&mut self) -> Option<&mut Option<ScreenDialog>> {
+        Some(&mut self.ask)
     }
 
     fn filter(&self) -> Option<&Filter> {
@@ -740,31 +722,7 @@ impl ScreenView for Portfolio {
         Some(&mut self.filter)
     }
 
-    fn uncovered(&mut self, known: &ScreenContext<'_>) {
-        if let Some(ask) = &mut self.ask {
-            ask.uncovered(known.machine_millis);
-        }
-    }
-
-    fn paste(&mut self, text: &SafeText) {
-        match &mut self.ask {
-            Some(ask) => ask.pasted(),
-            None => self.filter.paste(text),
-        }
-    }
-
-    fn type_key(&mut self, key: Key, known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {
-        let Some(ask) = &mut self.ask else { return self.filter.key(key) };
-        let asked = ask.key(key, known.machine_millis);
-        requests.extend(self.settle(asked));
-        true
-    }
-
-    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
-        if let Some(ask) = &mut self.ask {
-            let asked = ask.click(at, area, known.machine_millis);
-            return self.settle(asked);
-        }
+    fn click_page(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         if self.results.is_some() {
             return Vec::new();
         }

@@ -12,7 +12,7 @@ use self::actions::ToolRequest;
 use self::read::{ChainPositions, Purpose};
 use super::filter::Filter;
 use super::reading::{ReadQueue, age_words};
-use super::screen_dialog::{DialogOutcome, ScreenDialog, ScreenDialogView, column};
+use super::screen_dialog::{ScreenDialog, ScreenDialogView, column};
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list};
 use crate::format::dollars;
 use crate::keymap::{Action, Key};
@@ -228,7 +228,7 @@ pub struct Positions {
     zoomed: bool,
     card_offset: ScrollOffset,
     filter: Filter,
-    ask: Option<ScreenDialog<ToolRequest>>,
+    ask: Option<ScreenDialog>,
 }
 
 impl Positions {
@@ -453,20 +453,6 @@ impl Positions {
         self.chosen = Some(key);
         Vec::new()
     }
-
-    fn settle(&mut self, asked: DialogOutcome<ToolRequest>) -> Vec<ScreenRequest> {
-        match asked {
-            DialogOutcome::Open => Vec::new(),
-            DialogOutcome::Closed => {
-                self.ask = None;
-                Vec::new()
-            }
-            DialogOutcome::Do(ToolRequest { tool, params }) => {
-                self.ask = None;
-                vec![ScreenRequest::OpenForm { tool: tool.to_owned(), params }]
-            }
-        }
-    }
 }
 
 /// Panel of the list.
@@ -634,12 +620,12 @@ impl ScreenView for Positions {
         Some(Vec::new())
     }
 
-    fn asks(&self) -> bool {
-        self.ask.is_some()
+    fn dialog(&self) -> Option<&ScreenDialog> {
+        self.ask.as_ref()
     }
 
-    fn accepts_text(&self) -> bool {
-        self.ask.is_some() || self.filter.typing()
+    fn dialog_slot(&mut self) -> Option<&mut Option<ScreenDialog>> {
+        Some(&mut self.ask)
     }
 
     fn filter(&self) -> Option<&Filter> {
@@ -650,31 +636,7 @@ impl ScreenView for Positions {
         Some(&mut self.filter)
     }
 
-    fn uncovered(&mut self, known: &ScreenContext<'_>) {
-        if let Some(ask) = &mut self.ask {
-            ask.uncovered(known.machine_millis);
-        }
-    }
-
-    fn paste(&mut self, text: &SafeText) {
-        match &mut self.ask {
-            Some(ask) => ask.pasted(),
-            None => self.filter.paste(text),
-        }
-    }
-
-    fn type_key(&mut self, key: Key, known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {
-        let Some(ask) = &mut self.ask else { return self.filter.key(key) };
-        let asked = ask.key(key, known.machine_millis);
-        requests.extend(self.settle(asked));
-        true
-    }
-
-    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
-        if let Some(ask) = &mut self.ask {
-            let asked = ask.click(at, area, known.machine_millis);
-            return self.settle(asked);
-        }
+    fn click_page(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let count = self.listed().len();
         let (list, _) = self.plan(known, count, area);
         if list.width < 4 || list.height < 3 {

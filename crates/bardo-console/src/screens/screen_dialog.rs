@@ -12,6 +12,7 @@ use ratatui::widgets::Widget;
 
 use crate::keymap::Key;
 use crate::painter::{Painter, StyledText, line};
+use crate::screens::ScreenRequest;
 use crate::theme::{Role, Theme};
 use crate::widgets::decision::GUARD_MILLIS;
 use crate::widgets::dialog;
@@ -23,7 +24,7 @@ const WIDEST: u16 = 76;
 
 /// Option of the dialog.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DialogOption<T> {
+pub struct DialogOption<T = Vec<ScreenRequest>> {
     /// Letter that chooses the option.
     pub letter: char,
     /// Text that describes the option.
@@ -34,7 +35,7 @@ pub struct DialogOption<T> {
 
 /// Confirmation dialog with its scroll and guard state.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ScreenDialog<T> {
+pub struct ScreenDialog<T = Vec<ScreenRequest>> {
     /// Title in the frame of the dialog.
     pub title: String,
     /// Facts to read before confirming, one per row.

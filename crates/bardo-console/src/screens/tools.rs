@@ -497,7 +497,7 @@ impl ScreenView for Tools {
         }
     }
 
-    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
+    fn click_page(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let (list, details) = self.plan(area);
         if list.contains(at) {
             let entries = self.entries(known);

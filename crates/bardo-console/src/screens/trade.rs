@@ -474,7 +474,7 @@ impl ScreenView for Trade {
         }
     }
 
-    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
+    fn click_page(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         self.close_outdated(known);
         self.learn(known);
         let (list, form_area, _) = self.plan(area);

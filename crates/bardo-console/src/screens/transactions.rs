@@ -522,7 +522,7 @@ impl ScreenView for Transactions {
         Some(Vec::new())
     }
 
-    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
+    fn click_page(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let all = Self::entries(known);
         let (list, _) = self.plan(known, all.len(), area);
         if list.contains(at) && list.height > 2 {

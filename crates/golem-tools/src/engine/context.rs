@@ -1,5 +1,6 @@
 //! Context of a tool call: access to chains and ledgers, and progress reports.
 
+use alloy::primitives::Address;
 use bardo_base::text::SafeText;
 use parking_lot::Mutex;
 use std::fmt;
@@ -15,8 +16,12 @@ use bardo_base::model::{Phase, ToolMeta};
 use bardo_base::units::BasisPoints;
 use bardo_safety::approval::ApprovalQueue;
 use bardo_safety::pipeline::Preview;
+use bardo_safety::proposal::{Proposal, ProposalIntent};
 use bardo_store::Store;
 use serde_json::Value;
+
+/// Maximum length of a proposal's expected outcome, in characters.
+const LONGEST_OUTCOME: usize = 400;
 
 /// Context of one tool call. Cheap to clone.
 #[derive(Clone)]
@@ -82,6 +87,30 @@ impl CallContext {
             ..ToolCall::new(tool, ToolInput::Json(params))
         };
         self.executor.rehearsed(call).await
+    }
+
+    /// Proposal of this call that moves nothing yet and has the account as its only recipient. A tool adds its calls and
+    /// what they may change. `outcome` describes in one sentence what is expected.
+    pub fn proposal(&self, chain_id: u64, account: Address, intent: ProposalIntent, outcome: &str) -> Proposal {
+        Proposal {
+            chain_id,
+            tool: *self.meta(),
+            call_id: self.call_id(),
+            golem_id: self.golem_id().clone(),
+            account,
+            intent,
+            legs: Vec::new(),
+            outflows: Vec::new(),
+            inflows: Vec::new(),
+            allowances: Vec::new(),
+            trade: None,
+            recipients: vec![account],
+            order: None,
+            files: Vec::new(),
+            replaces: None,
+            arrival: None,
+            expected_outcome: SafeText::clean(outcome, LONGEST_OUTCOME),
+        }
     }
 
     /// Executor that runs the call.

@@ -171,23 +171,13 @@ impl WriteTool for ClaimFees {
         let book = &chain.network().book;
         let decimals = book.tokens().iter().map(|token| (token.address, token.decimals)).collect();
         let proposal = Proposal {
-            chain_id: chain.network().chain_id,
-            tool: *context.meta(),
-            call_id: context.call_id(),
-            golem_id: context.golem_id().clone(),
-            account,
-            intent: ProposalIntent::ProtocolFees,
             legs: vec![leg],
-            outflows: Vec::new(),
-            inflows: Vec::new(),
-            allowances: Vec::new(),
-            trade: None,
-            recipients: vec![account],
-            order: None,
-            arrival: None,
-            files: Vec::new(),
-            replaces: None,
-            expected_outcome: SafeText::clean(&sentence(count, jar.jar), 300),
+            ..context.proposal(
+                chain.network().chain_id,
+                account,
+                ProposalIntent::ProtocolFees,
+                &sentence(count, jar.jar),
+            )
         };
         Ok((proposal, ClaimPlan { jar: jar.jar, pools, decimals }))
     }

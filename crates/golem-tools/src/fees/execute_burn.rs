@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{AssetRow, Jar, dollars, sum};
 use crate::allowances::{self, approve};
-use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
+use crate::engine::{CallContext, ConnectedChain, ToolDef, ToolReply, WriteTool};
 use crate::shared::{CHECKS, PlanReceipt, failed, insufficient, invalid};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -23,7 +23,7 @@ use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::{
     AllowanceBound, AllowanceKind, Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent,
 };
-use golem_chain::fork::{ForkCall, SimulationOptions, WatchList};
+use golem_chain::fork::{ForkCall, Simulation, SimulationOptions, WatchList};
 use golem_chain::token::{TokenId, TokenInfo};
 use golem_protocols::protocol_fees::{FeeCall, MOST_ASSETS};
 
@@ -161,30 +161,7 @@ impl WriteTool for ExecuteBurn {
         if on_chain.saturating_sub(promised) < jar.threshold {
             return Err(insufficient(&jar.resource, [jar.threshold, on_chain, promised])?);
         }
-        let held = jar.assets.iter().filter(|row| row.asset != jar.resource_address);
-        let chosen: Vec<AssetRow> = match &params.assets {
-            None => held.filter(|row| row.value.is_some()).take(MOST_ASSETS).cloned().collect(),
-            Some(named) => {
-                let mut chosen: Vec<AssetRow> = Vec::new();
-                for name in named {
-                    let asset = match chain.token(name).await?.id {
-                        TokenId::Native => Address::ZERO,
-                        TokenId::Erc20(token) => token,
-                    };
-                    let row = held.clone().find(|row| row.asset == asset).ok_or_else(|| {
-                        invalid("assets", &format_args!("the jar has nothing of {name} that can be released"))
-                    })?;
-                    if !chosen.iter().any(|one| one.asset == asset) {
-                        chosen.push(row.clone());
-                    }
-                }
-                chosen
-            }
-        };
-        if chosen.is_empty() || chosen.len() > MOST_ASSETS {
-            let what = format_args!("{} assets are chosen; 1 to {MOST_ASSETS} can be released", chosen.len());
-            return Err(invalid("assets", &what).suggest("claim_fees collects what V3 pools owe into the jar."));
-        }
+        let chosen = chosen(chain, &jar, params.assets.as_deref()).await?;
         let call = FeeCall::Release { nonce: jar.nonce, assets: chosen.iter().map(|row| row.asset).collect() };
         context.step("Simulating via Revm");
         let (standing, _) = allowances::read(chain, jar.resource_address, account, jar.releaser, &[]).await?;
@@ -207,23 +184,7 @@ impl WriteTool for ExecuteBurn {
             return Err(error);
         }
         let gas = simulation.outcomes.last().map(|outcome| outcome.gas_used).unwrap_or_default();
-        let mut assets = Vec::new();
-        for row in chosen {
-            let change = match row.asset.is_zero() {
-                true => simulation.changes.account(account).map(|change| change.balance),
-                false => simulation.changes.balance(row.asset, account),
-            };
-            let received = change.map_or(U256::ZERO, |change| change.after.saturating_sub(change.before));
-            if received.is_zero() {
-                let what = format_args!("a release brings nothing of {}", row.symbol);
-                return Err(ToolError::new(ErrorCode::SafetySimulationFailed, what));
-            }
-            let token = match row.asset.is_zero() {
-                true => TokenInfo::native(chain.network()),
-                false => chain.token(&row.address).await?,
-            };
-            assets.push((row, token, received));
-        }
+        let assets = received(chain, account, chosen, &simulation).await?;
         legs.push(PlanLeg {
             purpose: LegPurpose::Main,
             to: jar.releaser,
@@ -251,23 +212,11 @@ impl WriteTool for ExecuteBurn {
         let (kind, at_most) = (AllowanceKind::Erc20, U256::ZERO);
         let bound = AllowanceBound { token: jar.resource.clone(), spender: jar.releaser, kind, at_most };
         let proposal = Proposal {
-            chain_id: chain.network().chain_id,
-            tool: *context.meta(),
-            call_id: context.call_id(),
-            golem_id: context.golem_id().clone(),
-            account,
-            intent: ProposalIntent::ProtocolFees,
             legs,
             outflows: vec![Outflow { token: jar.resource, amount: jar.threshold }],
             inflows: inflows.collect(),
             allowances: vec![bound],
-            trade: None,
-            recipients: vec![account],
-            order: None,
-            arrival: None,
-            files: Vec::new(),
-            replaces: None,
-            expected_outcome: SafeText::clean(&plan.sentence(), 300),
+            ..context.proposal(chain.network().chain_id, account, ProposalIntent::ProtocolFees, &plan.sentence())
         };
         Ok((proposal, plan))
     }
@@ -308,4 +257,59 @@ impl WriteTool for ExecuteBurn {
         };
         Ok(ToolReply::new(output, explanation))
     }
+}
+
+/// Assets to release: those that are named, else the first that have a price.
+async fn chosen(chain: &ConnectedChain, jar: &Jar, named: Option<&[String]>) -> Result<Vec<AssetRow>, ToolError> {
+    let held = jar.assets.iter().filter(|row| row.asset != jar.resource_address);
+    let mut chosen: Vec<AssetRow> = Vec::new();
+    match named {
+        None => chosen.extend(held.filter(|row| row.value.is_some()).take(MOST_ASSETS).cloned()),
+        Some(named) => {
+            for name in named {
+                let asset = match chain.token(name).await?.id {
+                    TokenId::Native => Address::ZERO,
+                    TokenId::Erc20(token) => token,
+                };
+                let row = held.clone().find(|row| row.asset == asset).ok_or_else(|| {
+                    invalid("assets", &format_args!("the jar has nothing of {name} that can be released"))
+                })?;
+                if !chosen.iter().any(|one| one.asset == asset) {
+                    chosen.push(row.clone());
+                }
+            }
+        }
+    }
+    if chosen.is_empty() || chosen.len() > MOST_ASSETS {
+        let what = format_args!("{} assets are chosen; 1 to {MOST_ASSETS} can be released", chosen.len());
+        return Err(invalid("assets", &what).suggest("claim_fees collects what V3 pools owe into the jar."));
+    }
+    Ok(chosen)
+}
+
+/// Assets with their tokens and what the simulated release brings of each, in raw units.
+async fn received(
+    chain: &ConnectedChain,
+    account: Address,
+    chosen: Vec<AssetRow>,
+    simulation: &Simulation,
+) -> Result<Vec<(AssetRow, TokenInfo, U256)>, ToolError> {
+    let mut assets = Vec::with_capacity(chosen.len());
+    for row in chosen {
+        let change = match row.asset.is_zero() {
+            true => simulation.changes.account(account).map(|change| change.balance),
+            false => simulation.changes.balance(row.asset, account),
+        };
+        let received = change.map_or(U256::ZERO, |change| change.after.saturating_sub(change.before));
+        if received.is_zero() {
+            let what = format_args!("a release brings nothing of {}", row.symbol);
+            return Err(ToolError::new(ErrorCode::SafetySimulationFailed, what));
+        }
+        let token = match row.asset.is_zero() {
+            true => TokenInfo::native(chain.network()),
+            false => chain.token(&row.address).await?,
+        };
+        assets.push((row, token, received));
+    }
+    Ok(assets)
 }

@@ -188,23 +188,8 @@ impl WriteTool for HookDeploy {
             slots: Vec::new(),
         };
         let proposal = Proposal {
-            chain_id: chain.network().chain_id,
-            tool: *context.meta(),
-            call_id: context.call_id(),
-            golem_id: context.golem_id().clone(),
-            account,
-            intent: ProposalIntent::Hook,
             legs: vec![leg],
-            outflows: Vec::new(),
-            inflows: Vec::new(),
-            allowances: Vec::new(),
-            trade: None,
-            recipients: vec![account],
-            order: None,
-            arrival: None,
-            files: Vec::new(),
-            replaces: None,
-            expected_outcome: SafeText::clean(&plan.sentence(), 300),
+            ..context.proposal(chain.network().chain_id, account, ProposalIntent::Hook, &plan.sentence())
         };
         Ok((proposal, plan))
     }

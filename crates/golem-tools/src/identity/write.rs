@@ -146,23 +146,9 @@ impl RegistryWrite<'_> {
             slots: Vec::new(),
         };
         Ok(Proposal {
-            chain_id: self.chain.network().chain_id,
-            tool: *context.meta(),
-            call_id: context.call_id(),
-            golem_id: context.golem_id().clone(),
-            account: self.account,
-            intent: ProposalIntent::Identity,
             legs: vec![leg],
-            outflows: Vec::new(),
-            inflows: Vec::new(),
-            allowances: Vec::new(),
-            trade: None,
             recipients,
-            order: None,
-            files: Vec::new(),
-            replaces: None,
-            arrival: None,
-            expected_outcome: SafeText::clean(expected, 300),
+            ..context.proposal(self.chain.network().chain_id, self.account, ProposalIntent::Identity, expected)
         })
     }
 }

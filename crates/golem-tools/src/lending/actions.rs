@@ -230,23 +230,11 @@ pub(super) async fn prepare(
     let amount = TokenAmount::new(moved, token.decimals)?;
     let plan = LendingPlan { kind, token, symbol, pool: contracts.pool, account, amount };
     let proposal = Proposal {
-        chain_id: chain.network().chain_id,
-        tool: *context.meta(),
-        call_id: context.call_id(),
-        golem_id: context.golem_id().clone(),
-        account,
-        intent: ProposalIntent::Lending,
         legs,
         outflows,
         inflows,
         allowances: bounds,
-        trade: None,
-        recipients: vec![account],
-        order: None,
-        files: Vec::new(),
-        replaces: None,
-        arrival: None,
-        expected_outcome: SafeText::clean(&plan.sentence(&plan.amount), 300),
+        ..context.proposal(chain.network().chain_id, account, ProposalIntent::Lending, &plan.sentence(&plan.amount))
     };
     Ok((proposal, plan))
 }

@@ -31,8 +31,8 @@ use golem_protocols::uniswap::positions::{PositionChange, PositionId, PositionPo
 use golem_protocols::uniswap::v3::manager::{Deposit, PositionPlan};
 use golem_protocols::uniswap::v3::math::MathError;
 use golem_protocols::uniswap::v3::position::{TickRange, price_of, sqrt_prices_around};
-use golem_protocols::uniswap::v4::liquidity_fault;
 use golem_protocols::uniswap::v4::manager::{KeyedChange, KeyedDeposit, KeyedPlan};
+use golem_protocols::uniswap::v4::{PoolKey, liquidity_fault};
 
 /// Checks of the tools.
 pub(super) use crate::shared::CHECKS;
@@ -108,6 +108,38 @@ pub struct DepositPlan {
 }
 
 impl DepositPlan {
+    /// Takes what the result needs from a target. `compounds` is true if the tokens are the position's fees, `named` are
+    /// the amounts of the call.
+    fn of(
+        target: &Target,
+        states: &[TokenState; 2],
+        holder: Address,
+        (compounds, named): (bool, [Option<U256>; 2]),
+        slippage: BasisPoints,
+    ) -> Result<Self, ToolError> {
+        let [low, high] = target.range.sqrt_prices().map_err(impossible)?;
+        let [of0, of1] = [&states[0].token, &states[1].token];
+        let price =
+            |sqrt: U256| per_whole(price_of(sqrt), of0, of1).ok_or_else(|| impossible(MathError::PriceOutOfRange));
+        let symbol = |state: &TokenState| match state.token.listed {
+            true => state.token.symbol.to_string(),
+            false => state.contract.to_string(),
+        };
+        Ok(Self {
+            id: target.id,
+            range: target.range,
+            compounds,
+            holder,
+            is_keyed: target.pool.id().contract().is_none(),
+            fee: target.fee,
+            symbols: [symbol(&states[0]), symbol(&states[1])],
+            prices: [price(low)?, price(high)?, price(target.sqrt_price_x96)?],
+            tokens: [of0.clone(), of1.clone()],
+            named,
+            slippage,
+        })
+    }
+
     /// Says where less is used than the call named, and why; empty where nothing worth mentioning stays.
     fn rest(&self, used: &[TokenAmount; 2]) -> String {
         let parts = used.iter().zip(self.named).zip(&self.symbols).filter_map(|((used, named), symbol)| {
@@ -406,18 +438,7 @@ pub(super) async fn prepare(
             let (plan, most) = in_v3(&target, (wish, parameters, compounds), &states, slippage, deadline)?;
             (plan, most, most)
         }
-        PositionPool::Keyed(key) => {
-            let deposit = offered_for_liquidity(wish, parameters, &target, slippage)?;
-            let change = match target.id.map(PositionId::token) {
-                Some(token_id) if compounds => KeyedChange::Compound { token_id, deposit },
-                Some(token_id) => KeyedChange::Increase { token_id, deposit },
-                None => KeyedChange::Mint { key, range: target.range, deposit },
-            };
-            let currencies = [key.currency0, key.currency1];
-            let plan = KeyedPlan { currencies, change, deadline: U256::from(deadline) };
-            let expected = target.range.amounts(target.sqrt_price_x96, deposit.liquidity, true).map_err(impossible)?;
-            (PositionChange::V4(plan), deposit.most.map(U256::from), expected)
-        }
+        PositionPool::Keyed(key) => in_v4(&target, key, (wish, parameters, compounds), slippage, deadline)?,
     };
     for (state, needed) in states.iter().zip(most).filter(|_| !compounds) {
         let [held, promised] = state.held;
@@ -440,26 +461,9 @@ pub(super) async fn prepare(
         true if compounds => (vec![main], Vec::new()),
         true => allowed_through_permit2(chain, &states, most, (account, spender, deadline), main).await?,
     };
-    let [low, high] = target.range.sqrt_prices().map_err(impossible)?;
+    let named = if compounds { [None; 2] } else { wish };
+    let kept = DepositPlan::of(&target, &states, holder, (compounds, named), slippage)?;
     let [of0, of1] = [&states[0].token, &states[1].token];
-    let price = |sqrt: U256| per_whole(price_of(sqrt), of0, of1).ok_or_else(|| impossible(MathError::PriceOutOfRange));
-    let symbol = |state: &TokenState| match state.token.listed {
-        true => state.token.symbol.to_string(),
-        false => state.contract.to_string(),
-    };
-    let kept = DepositPlan {
-        id: target.id,
-        range: target.range,
-        compounds,
-        holder,
-        is_keyed,
-        fee: target.fee,
-        symbols: [symbol(&states[0]), symbol(&states[1])],
-        prices: [price(low)?, price(high)?, price(target.sqrt_price_x96)?],
-        tokens: [of0.clone(), of1.clone()],
-        named: if compounds { [None; 2] } else { wish },
-        slippage,
-    };
     let expected_whole = [TokenAmount::new(expected[0], of0.decimals)?, TokenAmount::new(expected[1], of1.decimals)?];
     let outflow = |token: &TokenInfo, amount| Outflow { token: token.clone(), amount };
     let rest = |state: &TokenState| Inflow {
@@ -469,26 +473,39 @@ pub(super) async fn prepare(
         recipient: account,
     };
     let proposal = Proposal {
-        chain_id: chain.network().chain_id,
-        tool: *context.meta(),
-        call_id: context.call_id(),
-        golem_id: context.golem_id().clone(),
-        account,
-        intent: ProposalIntent::Liquidity,
         legs,
         outflows: vec![outflow(of0, most[0]), outflow(of1, most[1])],
         // What the fees leave, however little. An addition in V4 collects them, too.
         inflows: states.iter().filter(|_| compounds || is_keyed && target.id.is_some()).map(rest).collect(),
         allowances: bounds,
-        trade: None,
-        recipients: vec![account],
-        order: None,
-        files: Vec::new(),
-        replaces: None,
-        arrival: None,
-        expected_outcome: SafeText::clean(&kept.sentence(&expected_whole, false), 400),
+        ..context.proposal(
+            chain.network().chain_id,
+            account,
+            ProposalIntent::Liquidity,
+            &kept.sentence(&expected_whole, false),
+        )
     };
     Ok((proposal, kept))
+}
+
+/// Deposit into a V4 position, what it takes at most, and what is expected of it.
+fn in_v4(
+    target: &Target,
+    key: PoolKey,
+    (wish, parameters, compounds): ([Option<U256>; 2], [&'static str; 2], bool),
+    slippage: BasisPoints,
+    deadline: u64,
+) -> Result<(PositionChange, [U256; 2], [U256; 2]), ToolError> {
+    let deposit = offered_for_liquidity(wish, parameters, target, slippage)?;
+    let change = match target.id.map(PositionId::token) {
+        Some(token_id) if compounds => KeyedChange::Compound { token_id, deposit },
+        Some(token_id) => KeyedChange::Increase { token_id, deposit },
+        None => KeyedChange::Mint { key, range: target.range, deposit },
+    };
+    let currencies = [key.currency0, key.currency1];
+    let plan = KeyedPlan { currencies, change, deadline: U256::from(deadline) };
+    let expected = target.range.amounts(target.sqrt_price_x96, deposit.liquidity, true).map_err(impossible)?;
+    Ok((PositionChange::V4(plan), deposit.most.map(U256::from), expected))
 }
 
 /// Deposit into a V3 position, and what it takes at most.

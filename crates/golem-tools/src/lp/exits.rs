@@ -197,12 +197,6 @@ pub(super) async fn prepare(
     };
     let gas_limit = if plan.kind() == ChangeKind::Collect { COLLECT_GAS } else { WITHDRAW_GAS };
     let proposal = Proposal {
-        chain_id: chain.network().chain_id,
-        tool: *context.meta(),
-        call_id: context.call_id(),
-        golem_id: context.golem_id().clone(),
-        account,
-        intent: ProposalIntent::Liquidity,
         legs: vec![PlanLeg {
             purpose: LegPurpose::Main,
             to: manager,
@@ -211,16 +205,13 @@ pub(super) async fn prepare(
             gas_limit,
             slots: Vec::new(),
         }],
-        outflows: Vec::new(),
         inflows,
-        allowances: Vec::new(),
-        trade: None,
-        recipients: vec![account],
-        order: None,
-        files: Vec::new(),
-        replaces: None,
-        arrival: None,
-        expected_outcome: SafeText::clean(&found.sentence(&found.expected), 300),
+        ..context.proposal(
+            chain.network().chain_id,
+            account,
+            ProposalIntent::Liquidity,
+            &found.sentence(&found.expected),
+        )
     };
     Ok((proposal, found))
 }

@@ -248,23 +248,11 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Dep
         expected: call.output_amount,
     };
     let proposal = Proposal {
-        chain_id,
-        tool: *context.meta(),
-        call_id: context.call_id(),
-        golem_id: context.golem_id().clone(),
-        account,
-        intent: ProposalIntent::Bridge,
         legs,
         outflows: vec![Outflow { token, amount: route.amount }],
-        inflows: Vec::new(),
         allowances: bounds,
-        trade: None,
-        recipients: vec![account],
-        order: None,
-        files: Vec::new(),
-        replaces: None,
         arrival: Some(Box::new(arrival)),
-        expected_outcome: SafeText::clean(&plan.sentence("Deposit"), 300),
+        ..context.proposal(chain_id, account, ProposalIntent::Bridge, &plan.sentence("Deposit"))
     };
     Ok((proposal, plan))
 }

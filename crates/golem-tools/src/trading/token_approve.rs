@@ -196,23 +196,9 @@ impl WriteTool for TokenApprove {
             expires_at,
         };
         let proposal = Proposal {
-            chain_id: chain.network().chain_id,
-            tool: *context.meta(),
-            call_id: context.call_id(),
-            golem_id: context.golem_id().clone(),
-            account,
-            intent: ProposalIntent::Approve,
             legs,
-            outflows: Vec::new(),
-            inflows: Vec::new(),
             allowances: bounds,
-            trade: None,
-            recipients: vec![account],
-            order: None,
-            files: Vec::new(),
-            replaces: None,
-            arrival: None,
-            expected_outcome: SafeText::clean(&expected, 300),
+            ..context.proposal(chain.network().chain_id, account, ProposalIntent::Approve, &expected)
         };
         Ok((proposal, plan))
     }

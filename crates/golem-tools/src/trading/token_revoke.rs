@@ -172,23 +172,9 @@ impl WriteTool for TokenRevoke {
         let listed = if token.listed { token.symbol.to_string() } else { contract.to_string() };
         let plan = RevocationPlan { token: listed, spenders, called };
         let proposal = Proposal {
-            chain_id: chain.network().chain_id,
-            tool: *context.meta(),
-            call_id: context.call_id(),
-            golem_id: context.golem_id().clone(),
-            account,
-            intent: ProposalIntent::Revoke,
             legs,
-            outflows: Vec::new(),
-            inflows: Vec::new(),
             allowances: bounds,
-            trade: None,
-            recipients: vec![account],
-            order: None,
-            files: Vec::new(),
-            replaces: None,
-            arrival: None,
-            expected_outcome: SafeText::clean(&expected, 300),
+            ..context.proposal(chain.network().chain_id, account, ProposalIntent::Revoke, &expected)
         };
         Ok((proposal, plan))
     }

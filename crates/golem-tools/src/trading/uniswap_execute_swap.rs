@@ -475,12 +475,6 @@ fn proposal(
     let (given, wanted) = (whole(&amount_in), whole(&least));
     let expected = format!("Swap {given} {} for >= {wanted} {}", ask.token_in.symbol, ask.token_out.symbol);
     Ok(Proposal {
-        chain_id: ask.chain.network().chain_id,
-        tool: *context.meta(),
-        call_id: context.call_id(),
-        golem_id: context.golem_id().clone(),
-        account,
-        intent: ProposalIntent::Swap,
         legs,
         outflows: vec![Outflow { token: ask.token_in.clone(), amount: trade.amount_in_max }],
         inflows: vec![Inflow {
@@ -504,12 +498,7 @@ fn proposal(
             pools: pools_of(route),
             exact_output: false,
         }),
-        recipients: vec![account],
-        order: None,
-        files: Vec::new(),
-        replaces: None,
-        arrival: None,
-        expected_outcome: SafeText::clean(&expected, 300),
+        ..context.proposal(ask.chain.network().chain_id, account, ProposalIntent::Swap, &expected)
     })
 }
 

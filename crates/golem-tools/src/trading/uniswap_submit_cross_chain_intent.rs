@@ -250,27 +250,15 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Int
         to.name
     );
     let proposal = Proposal {
-        chain_id: from.chain_id,
-        tool: *context.meta(),
-        call_id: context.call_id(),
-        golem_id: context.golem_id().clone(),
-        account,
-        intent: proposal::ProposalIntent::Bridge,
         legs,
         outflows: vec![Outflow { token: token_in, amount }],
-        inflows: Vec::new(),
         allowances: bounds,
-        trade: None,
-        recipients: vec![account],
         order: Some(Box::new(SignedOrder {
             message: TypedMessage::CrossChainOrder { permit2, intent: Box::new(intent) },
             holder: settler,
             arrival: Some(BridgeArrival { chain_id: to.chain_id, token: token_out, at_least: least, expected: least }),
         })),
-        files: Vec::new(),
-        replaces: None,
-        arrival: None,
-        expected_outcome: SafeText::clean(&expected, 300),
+        ..context.proposal(from.chain_id, account, proposal::ProposalIntent::Bridge, &expected)
     };
     Ok((proposal, plan))
 }

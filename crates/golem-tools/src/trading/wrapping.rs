@@ -115,12 +115,6 @@ pub(super) async fn prepare(
     };
     let expected = format!("Exchange {}", plan.summary());
     let proposal = Proposal {
-        chain_id: chain.network().chain_id,
-        tool: *context.meta(),
-        call_id: context.call_id(),
-        golem_id: context.golem_id().clone(),
-        account,
-        intent: ProposalIntent::Wrap,
         legs: vec![PlanLeg {
             purpose: LegPurpose::Main,
             to: contract,
@@ -131,14 +125,7 @@ pub(super) async fn prepare(
         }],
         outflows: vec![Outflow { token: given, amount }],
         inflows: vec![Inflow { token: received, at_least: amount, expected: amount, recipient: account }],
-        allowances: Vec::new(),
-        trade: None,
-        recipients: vec![account],
-        order: None,
-        files: Vec::new(),
-        replaces: None,
-        arrival: None,
-        expected_outcome: SafeText::clean(&expected, 300),
+        ..context.proposal(chain.network().chain_id, account, ProposalIntent::Wrap, &expected)
     };
     Ok((proposal, plan))
 }

@@ -79,20 +79,7 @@ impl Replacement {
             slots: Vec::new(),
         };
         let proposal = Proposal {
-            chain_id: record.signed.chain_id(),
-            tool: *context.meta(),
-            call_id: context.call_id(),
-            golem_id: context.golem_id().clone(),
-            account,
-            intent,
             legs: vec![leg],
-            outflows: Vec::new(),
-            inflows: Vec::new(),
-            allowances: Vec::new(),
-            trade: None,
-            recipients: vec![account],
-            order: None,
-            files: Vec::new(),
             replaces: Some(ReplacedTx {
                 hash: original,
                 nonce,
@@ -101,8 +88,7 @@ impl Replacement {
                     max_priority_fee_per_gas: fees.max_priority_fee_per_gas,
                 },
             }),
-            arrival: None,
-            expected_outcome: SafeText::clean(&expected, 300),
+            ..context.proposal(record.signed.chain_id(), account, intent, &expected)
         };
         Ok((proposal, Self { original, nonce, cancels }))
     }

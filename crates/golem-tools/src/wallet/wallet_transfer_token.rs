@@ -138,23 +138,11 @@ impl WriteTool for WalletTransferToken {
         let plan = TransferPlan { token: token.clone(), recipient, amount, received };
         let expected = transfer_summary("Send", &plan, &plan.received);
         let proposal = Proposal {
-            chain_id: chain.network().chain_id,
-            tool: *context.meta(),
-            call_id: context.call_id(),
-            golem_id: context.golem_id().clone(),
-            account,
-            intent: ProposalIntent::Transfer,
             legs: vec![leg],
             outflows: vec![Outflow { token: token.clone(), amount: amount.raw() }],
             inflows: vec![Inflow { token, at_least: arrives, expected: arrives, recipient }],
-            allowances: Vec::new(),
-            trade: None,
             recipients: vec![recipient],
-            order: None,
-            files: Vec::new(),
-            replaces: None,
-            arrival: None,
-            expected_outcome: SafeText::clean(&expected, 300),
+            ..context.proposal(chain.network().chain_id, account, ProposalIntent::Transfer, &expected)
         };
         Ok((proposal, plan))
     }

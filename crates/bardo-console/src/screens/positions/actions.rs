@@ -2,18 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::screens::ScreenContext;
 use crate::screens::screen_dialog::DialogOption;
+use crate::screens::{ScreenContext, ScreenRequest};
 use crate::widgets::positions::PositionView;
 use crate::widgets::positions::liquidity::{ExitState, LiquidityPosition};
 use bardo_base::text::SafeText;
-
-/// Form to open: a tool with known parameters.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct ToolRequest {
-    pub(super) tool: &'static str,
-    pub(super) params: Value,
-}
 
 /// Tools that change a position. After one of them has ended, what was read before is outdated.
 const CHANGES: [&str; 13] = [
@@ -41,7 +34,7 @@ pub(super) fn changes_positions(tool: &str) -> bool {
 type Way = (char, &'static str, &'static str, Value);
 
 /// Title of the dialog, and the actions that are possible on a position with the tools of this session.
-pub(super) fn of(position: PositionView<'_>, known: &ScreenContext<'_>) -> (String, Vec<DialogOption<ToolRequest>>) {
+pub(super) fn of(position: PositionView<'_>, known: &ScreenContext<'_>) -> (String, Vec<DialogOption>) {
     let (title, ways) = match position {
         PositionView::Liquidity(position) => (position.name(), liquidity(position)),
         PositionView::Lending(account, chosen) => {
@@ -69,7 +62,7 @@ pub(super) fn of(position: PositionView<'_>, known: &ScreenContext<'_>) -> (Stri
     let option = |(letter, words, tool, params): Way| DialogOption {
         letter,
         words: words.to_owned(),
-        then: ToolRequest { tool, params },
+        then: vec![ScreenRequest::OpenForm { tool: tool.to_owned(), params }],
     };
     (format!("What to do with {title}?"), ways.into_iter().filter(|way| has(way.2)).map(option).collect())
 }
