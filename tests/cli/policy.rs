@@ -20,7 +20,7 @@ fn devnets_use_the_demo_policy_and_other_networks_sign_nothing() {
     assert_eq!(field(&demo, "max_single_trade_usd", "enforced_by"), "spending_limit");
     for name in ["require_rebalance_check", "min_rebalance_benefit_usd"] {
         assert_eq!(field(&demo, name, "enforced"), true);
-        assert_eq!(field(&demo, name, "enforced_by"), "rebalance_position");
+        assert_eq!(field(&demo, name, "enforced_by"), "rebalance_position and migrate_position");
     }
     let (out, _, code) = run(bardo(home.path()).env("BARDO_RPC_SEPOLIA", "http://127.0.0.1:1").args([
         "policy",

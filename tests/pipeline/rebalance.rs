@@ -26,6 +26,7 @@ static MOVED: LazyLock<Sandbox> = LazyLock::new(|| sandbox(42));
 static STOPPED: LazyLock<Sandbox> = LazyLock::new(|| sandbox(43));
 static UNKNOWN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(44));
 static ENDED: LazyLock<Sandbox> = LazyLock::new(|| sandbox(45));
+static MIGRATED: LazyLock<Sandbox> = LazyLock::new(|| sandbox(46));
 
 impl Fixture {
     async fn rebalancing(devnet: &'static Sandbox, account: usize, lines: &str) -> Self {
@@ -318,4 +319,54 @@ async fn an_unknown_benefit_blocks_where_it_must_be_known() {
     let refused = fixture.call("rebalance_position", params).await;
     assert_eq!(code(&refused), Some(ErrorCode::SafetySpendingLimitExceeded), "{refused:#?}");
     assert_eq!(fixture.count().await, U256::from(2));
+}
+
+/// A position moves from V3 to V4 and back, with what it paid and never with more. A pool with a hook, the present pool and one
+/// that does not exist are no targets, and an unknown benefit blocks where the policy requires it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_position_is_migrated_to_another_pool_and_back() {
+    let strict = Fixture::rebalancing(&MIGRATED, 7, "").await;
+    let token_id = strict.open_at([-31, 45], 900).await.to_string();
+    let to = |id: &str, version: &str, fee: u32| json!({"position_id": id, "version": version, "fee_tier": fee, "chain": "ethereum"});
+    // Nobody has traded in the V4 pool for an hour.
+    let refused = strict.call("migrate_position", to(&token_id, "v4", 100)).await;
+    assert_eq!(code(&refused), Some(ErrorCode::SafetyRebalanceBenefit), "{refused:#?}");
+    drop(strict);
+
+    let fixture = Fixture::rebalancing(&MIGRATED, 7, "require_rebalance_check = false").await;
+    for (target, expected) in [
+        (to(&token_id, "v3", 100), ErrorCode::ValidationFailed),
+        (to(&token_id, "v3", 10_000), ErrorCode::PoolNotFound),
+        (to(&token_id, "v5", 100), ErrorCode::ValidationFailed),
+    ] {
+        let refused = fixture.call("migrate_position", target).await;
+        assert_eq!(code(&refused), Some(expected), "{refused:#?}");
+    }
+    assert_eq!(fixture.count().await, U256::ONE, "nothing was begun");
+
+    let mut id = token_id;
+    for (version, other) in [("v4", "v3"), ("v3", "v4")] {
+        let before = fixture.held().await;
+        let moved = fixture.data("migrate_position", to(&id, version, 100)).await;
+        assert_eq!((&moved["state"], &moved["old_position_id"]), (&json!("moved"), &json!(id)), "{moved:#}");
+        assert_eq!((&moved["tick_lower"], &moved["tick_upper"]), (&json!(-31), &json!(45)), "{moved:#}");
+        let new = moved["position_id"].as_str().unwrap().to_owned();
+        assert_eq!(new.starts_with("v4:"), version == "v4", "{moved:#}");
+        assert_eq!(fixture.count().await, U256::from(u8::from(version == "v3")), "of V3");
+        let gone = fixture.call("get_position", json!({"position_id": id, "chain": "ethereum"})).await;
+        assert_eq!(code(&gone), Some(ErrorCode::PositionNotFound), "of {other}");
+        let row = fixture.data("get_position", json!({"position_id": new, "chain": "ethereum"})).await;
+        let row = &row["positions"][0];
+        assert_eq!((&row["tick_lower"], &row["tick_upper"]), (&json!(-31), &json!(45)), "{row:#}");
+        for at in [0, 1] {
+            let [now, into] = [&row["now"], &moved["deposited"]].map(|pair| fixture.amounts(pair, RECEIVED)[at]);
+            assert!(into - now <= U256::ONE, "the pool keeps at most one unit: {row:#} {moved:#}");
+        }
+        let (after, rest) = (fixture.held().await, fixture.amounts(&moved["in_wallet"], RECEIVED));
+        assert_eq!([after[0] - before[0], after[1] - before[1]], rest, "{moved:#}");
+        let worth = |pair: [U256; 2]| (pair[0] + pair[1]).to::<u64>();
+        let [out, into] = ["withdrawn", "deposited"].map(|name| worth(fixture.amounts(&moved[name], RECEIVED)));
+        assert!(into <= out && out - into < out / 20, "{out} {into}");
+        id = new;
+    }
 }

@@ -37,8 +37,9 @@ use bardo_base::text::SafeText;
 use bardo_safety::stop::StopError;
 use bardo_store::StoreError;
 
-pub use archive::{BackupManifest, BackupPath, ListedFile};
+pub use archive::{BackupManifest, BackupPath, ListedFile, ManifestFault};
 pub use make::{BackupOptions, BackupSummary, make};
+pub use redact::RedactionFault;
 pub use restore::{RestoreSummary, check_before_passphrase, install_configuration, is_configuration_waiting, restore};
 
 /// Errors of a backup or a restore.
@@ -86,8 +87,8 @@ pub enum BackupError {
     Credentials {
         /// Path of the configuration file.
         path: PathBuf,
-        /// Description of the fault.
-        reason: String,
+        /// What is wrong with it.
+        reason: RedactionFault,
     },
     /// A file has a name that a backup cannot hold.
     #[error(
@@ -97,7 +98,7 @@ pub enum BackupError {
     Name(SafeText),
     /// The files exceed what a restore accepts.
     #[error("no restore would accept this backup: {0}; no backup was made")]
-    Unrestorable(String),
+    Unrestorable(ManifestFault),
     /// A database cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),

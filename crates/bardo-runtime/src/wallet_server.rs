@@ -233,15 +233,27 @@ fn described(transaction: &TxEip1559) -> Value {
     })
 }
 
-async fn read(mut response: Response, until: Instant) -> Result<Vec<u8>, String> {
+/// Reason why an answer could not be read whole.
+#[derive(Debug, thiserror::Error)]
+enum AnswerFault {
+    #[error("its answer did not end within {} s", WHOLE.as_secs())]
+    Late,
+    #[error("its answer is larger than 1 MiB")]
+    TooLarge,
+    /// The connection failed; the error with its causes.
+    #[error("{0}")]
+    Broken(String),
+}
+
+async fn read(mut response: Response, until: Instant) -> Result<Vec<u8>, AnswerFault> {
     let mut body = Vec::new();
     loop {
         match timeout_at(until, response.chunk()).await {
-            Err(_) => return Err(format!("its answer did not end within {} s", WHOLE.as_secs())),
-            Ok(Err(error)) => return Err(causes(&error.without_url())),
+            Err(_) => return Err(AnswerFault::Late),
+            Ok(Err(error)) => return Err(AnswerFault::Broken(causes(&error.without_url()))),
             Ok(Ok(None)) => return Ok(body),
             Ok(Ok(Some(chunk))) if body.len().saturating_add(chunk.len()) > MOST_ANSWER => {
-                return Err("its answer is larger than 1 MiB".to_owned());
+                return Err(AnswerFault::TooLarge);
             }
             Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
         }

@@ -94,6 +94,7 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &lp::compound_fees::TOOL_DEF,
     &lp::compute_rebalance_candidate::TOOL_DEF,
     &lp::increase_liquidity::TOOL_DEF,
+    &lp::migrate_position::TOOL_DEF,
     &lp::rebalance_position::TOOL_DEF,
     &lp::remove_liquidity::TOOL_DEF,
     &memory::load_agent_state::TOOL_DEF,

@@ -12,7 +12,6 @@ use crate::shared::{PlanReceipt, invalid};
 use bardo_base::error::ToolError;
 use bardo_base::format::short_hash;
 use bardo_base::model::Check;
-use bardo_base::text::SafeText;
 use bardo_safety::orders::OrderRecord;
 use bardo_safety::pipeline::{CommitOutcome, CommitState};
 use bardo_safety::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};

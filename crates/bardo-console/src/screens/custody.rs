@@ -14,7 +14,7 @@ use super::reading::{OLD_MILLIS, ReadQueue, age_words};
 use super::screen_dialog::{DialogOption, ScreenDialog, ScreenDialogView, column};
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, call, list};
 use crate::format::dollars;
-use crate::keymap::{Action, Key};
+use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line};
 use crate::scroll::ScrollOffset;
 use crate::theme::{Role, Theme};
@@ -23,7 +23,6 @@ use crate::widgets::custody::{AllowanceAtRisk, CustodyCard, CustodyView as Entry
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use bardo_base::format::counted;
 use bardo_base::text::{SafeText, fit, width};
-use bardo_session::handle::SessionCommand;
 
 /// Width from which list and card stand side by side, in columns.
 const SIDE_BY_SIDE: u16 = 150;
@@ -504,7 +503,7 @@ impl ScreenView for Custody {
         Some(&mut self.filter)
     }
 
-    fn click_page(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
+    fn click_page(&mut self, at: Position, _known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let all = self.listed();
         let (count, before) = (all.len(), self.row(&all));
         let (list, _) = self.plan(count, area);

@@ -19,7 +19,6 @@ use crate::widgets::paint::{Row, one_line, rows, wrapped};
 use crate::widgets::{self, CardKeys, CardView, CrossChainProgress, Moment, OrderCard};
 use bardo_base::fabric::{IntentStatus, IntentUpdate, OrderUpdate, TxPlace};
 use bardo_base::text::SafeText;
-use bardo_session::handle::SessionCommand;
 
 /// Width from which list and card stand side by side, in columns.
 const SIDE_BY_SIDE: u16 = 110;
@@ -341,6 +340,13 @@ impl Orders {
             Err(why) => notice(&why.to_string()),
         }
     }
+}
+
+/// Card of the selected order, or instructions without one.
+struct OrderDetails<'a> {
+    theme: &'a Theme,
+    screen: &'a Orders,
+    known: &'a ScreenContext<'a>,
 }
 
 impl Widget for OrderDetails<'_> {

@@ -15,7 +15,7 @@ use super::reading::ReadQueue;
 use super::screen_dialog::{DialogOption, ScreenDialog, ScreenDialogView, column};
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list};
 use crate::format::round_dollars;
-use crate::keymap::{Action, Key};
+use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line};
 use crate::scroll::ScrollOffset;
 use crate::theme::{Role, Theme};

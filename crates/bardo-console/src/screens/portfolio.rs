@@ -7,7 +7,7 @@ mod spent;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Alignment, Position, Rect};
 use ratatui::widgets::Widget;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use results::{ResultGrouping, ResultsView};
 use spent::spent_rows;
@@ -16,7 +16,7 @@ use super::filter::Filter;
 use super::screen_dialog::{DialogOption, ScreenDialog, ScreenDialogView, column};
 use super::{ScreenContext, ScreenId, ScreenRequest, ScreenView, call, list};
 use crate::format::{amount, dollars, fee, grouped, short_address, whole_percents};
-use crate::keymap::{Action, Key};
+use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::state::trades;
 use crate::theme::{Role, Theme};
@@ -27,9 +27,7 @@ use crate::widgets::paint::{Row, cut, rows, wrapped};
 use bardo_base::fabric::{LiquidationMove, health_factor};
 use bardo_base::text::{SafeText, width};
 use bardo_base::units::{TokenAmount, Usd};
-use bardo_session::handle::{
-    AllowanceState, AllowancesState, SessionCommand, SessionSnapshot, SilentToken, WatchedHoldings,
-};
+use bardo_session::handle::{AllowanceState, AllowancesState, SessionSnapshot, SilentToken, WatchedHoldings};
 use bardo_session::market::{LendingRow, LendingState, PositionRow};
 
 /// Height of the spending panel if only gas costs fit, in lines with the frame.

@@ -8,14 +8,13 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Margin, Position, Rect};
 use ratatui::widgets::Widget;
 
-use self::actions::ToolRequest;
 use self::read::{ChainPositions, Purpose};
 use super::filter::Filter;
 use super::reading::{ReadQueue, age_words};
 use super::screen_dialog::{ScreenDialog, ScreenDialogView, column};
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list};
 use crate::format::dollars;
-use crate::keymap::{Action, Key};
+use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line};
 use crate::scroll::ScrollOffset;
 use crate::theme::{Role, Theme};

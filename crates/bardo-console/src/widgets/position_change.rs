@@ -51,7 +51,7 @@ impl PositionAction {
             "compound_fees" => Self::Compound,
             "remove_liquidity" => Self::Remove,
             "close_position" => Self::Close,
-            "rebalance_position" => Self::Move,
+            "rebalance_position" | "migrate_position" => Self::Move,
             "vault_deposit" => Self::Deposit,
             "vault_withdraw" => Self::Redeem,
             _ => return None,

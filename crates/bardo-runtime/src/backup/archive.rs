@@ -110,25 +110,56 @@ impl BackupPath {
     }
 }
 
+/// Reason why a manifest is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestFault {
+    /// Another version of the format.
+    #[error("its format is {0}, and this Bardo reads {FORMAT}")]
+    Format(u32),
+    /// More files than a backup may have.
+    #[error("it lists more than {MOST_FILES} files")]
+    TooManyFiles,
+    /// A path that no file of a backup has.
+    #[error("`{0}` is not a file of a backup")]
+    ForeignFile(SafeText),
+    /// A file above the maximum size of its kind.
+    #[error("{path} is larger than {most} bytes")]
+    TooLarge {
+        /// Path in the backup.
+        path: String,
+        /// Maximum size, in bytes.
+        most: u64,
+    },
+    /// Key files in a backup without keys.
+    #[error("it lists key files, but says that it has none")]
+    UnannouncedKeys,
+    /// A path that occurs more than once.
+    #[error("it lists a file twice")]
+    Twice,
+}
+
 impl BackupManifest {
     /// Checks the format and every path. Returns the paths in their order.
-    pub(super) fn paths(&self) -> Result<Vec<BackupPath>, String> {
+    ///
+    /// # Errors
+    /// [`ManifestFault`].
+    pub(super) fn paths(&self) -> Result<Vec<BackupPath>, ManifestFault> {
         if self.format != FORMAT {
-            return Err(format!("its format is {}, and this Bardo reads {FORMAT}", self.format));
+            return Err(ManifestFault::Format(self.format));
         }
         if self.files.len() > MOST_FILES {
-            return Err(format!("it lists more than {MOST_FILES} files"));
+            return Err(ManifestFault::TooManyFiles);
         }
         let mut paths: Vec<BackupPath> = Vec::new();
         for listed in &self.files {
             let path = BackupPath::parse(&listed.path)
-                .ok_or_else(|| format!("`{}` is not a file of a backup", SafeText::clean(&listed.path, 80)))?;
+                .ok_or_else(|| ManifestFault::ForeignFile(SafeText::clean(&listed.path, 80)))?;
             let most = if path.kind() == PathKind::Database { MOST_BYTES } else { MOST_TEXT };
             if listed.bytes > most {
-                return Err(format!("{} is larger than {most} bytes", path.as_str()));
+                return Err(ManifestFault::TooLarge { path: path.as_str().to_owned(), most });
             }
             if path.kind() == PathKind::Key && !self.with_keys {
-                return Err("it lists key files, but says that it has none".to_owned());
+                return Err(ManifestFault::UnannouncedKeys);
             }
             paths.push(path);
         }
@@ -137,7 +168,7 @@ impl BackupManifest {
         // Also where a file system does not tell letters of both cases apart.
         sorted.dedup_by_key(|path| path.text.to_ascii_lowercase());
         if sorted.len() < paths.len() {
-            return Err("it lists a file twice".to_owned());
+            return Err(ManifestFault::Twice);
         }
         Ok(paths)
     }

@@ -13,13 +13,27 @@ const DATA_DIR: &str = "data_dir";
 /// Schemes of URLs. The parser of URLs reads one slash and backslashes after them as two slashes.
 const SCHEMES: [&str; 4] = ["https:", "http:", "wss:", "ws:"];
 
+/// Reason why credentials cannot be removed from a configuration file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RedactionFault {
+    /// The text is not TOML; with the parser's message, which quotes no value.
+    #[error("{0}")]
+    Toml(String),
+    /// The data directory cannot be turned into a comment.
+    #[error("data_dir in it is not on a line of its own")]
+    DataDir,
+    /// A URL has kept more than its host.
+    #[error("a URL in it is written in a way that hides its credential")]
+    HiddenCredential,
+}
+
 /// Removes credentials from the text of a configuration file. Returns the text and the number of changed URLs. The
 /// data directory becomes a comment: on the same machine, a restored configuration would otherwise lead to the copy that
 /// it was made from.
 ///
 /// # Errors
-/// A description if the text is not TOML, or if a URL has kept more than its host.
-pub(super) fn redacted(text: &str) -> Result<(String, usize), String> {
+/// [`RedactionFault`].
+pub(super) fn redacted(text: &str) -> Result<(String, usize), RedactionFault> {
     let mut count = 0;
     let lines = text.split_inclusive('\n').map(|line| {
         let (line, changed) = redacted_line(line);
@@ -27,13 +41,14 @@ pub(super) fn redacted(text: &str) -> Result<(String, usize), String> {
         line
     });
     let out = without_data_dir(&lines.collect::<String>());
-    let read: Value =
-        toml::from_str::<toml::Table>(&out).map(Value::Table).map_err(|error| error.message().to_owned())?;
+    let read: Value = toml::from_str::<toml::Table>(&out)
+        .map(Value::Table)
+        .map_err(|error| RedactionFault::Toml(error.message().to_owned()))?;
     if read.get(DATA_DIR).is_some() {
-        return Err("data_dir in it is not on a line of its own".to_owned());
+        return Err(RedactionFault::DataDir);
     }
     if has_credential(&read) {
-        return Err("a URL in it is written in a way that hides its credential".to_owned());
+        return Err(RedactionFault::HiddenCredential);
     }
     Ok((out, count))
 }

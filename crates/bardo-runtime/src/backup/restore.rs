@@ -353,17 +353,27 @@ fn unpack_one(
     Ok(())
 }
 
+/// Reason why a restored database is not accepted.
+#[derive(Debug, thiserror::Error)]
+enum DatabaseFault {
+    #[error("its path cannot be used")]
+    Path,
+    #[error(transparent)]
+    Unreadable(#[from] rusqlite::Error),
+    /// Answer of SQLite's own check.
+    #[error("{0}")]
+    Damaged(String),
+}
+
 /// Checks that the database is whole, without writing to it.
-fn check_database(path: &Path) -> Result<(), String> {
+fn check_database(path: &Path) -> Result<(), DatabaseFault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     // Without side files, which a database in WAL mode would otherwise get.
-    let uri = Url::from_file_path(path).map_err(|()| "its path cannot be used".to_owned())?;
-    let connection =
-        Connection::open_with_flags(format!("{uri}?immutable=1"), flags).map_err(|error| error.to_string())?;
-    connection.pragma_update(None, "trusted_schema", false).map_err(|error| error.to_string())?;
-    let found: String =
-        connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(|error| error.to_string())?;
-    if found == "ok" { Ok(()) } else { Err(found) }
+    let uri = Url::from_file_path(path).map_err(|()| DatabaseFault::Path)?;
+    let connection = Connection::open_with_flags(format!("{uri}?immutable=1"), flags)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    let found: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    if found == "ok" { Ok(()) } else { Err(DatabaseFault::Damaged(found)) }
 }
 
 /// Syncs a folder and all folders below it to disk.

@@ -366,7 +366,7 @@ fn a_credential_that_cannot_be_removed_is_an_error() {
         ("\"data\\u005Fdir\" = \"/x\"", "data_dir"),
     ] {
         let error = redact::redacted(text).unwrap_err();
-        assert!(error.contains(says), "{text}: {error}");
+        assert!(error.to_string().contains(says), "{text}: {error}");
     }
     let (text, count) =
         redact::redacted("a = \"https://h.example:8443/k?x=1#f\" # see https://docs.example/page").unwrap();

@@ -26,8 +26,8 @@ pub enum EnforcedBy {
     Routing,
     /// The file parser, which rejects any other value.
     Load,
-    /// The tool of this name, which alone could violate it.
-    Tool(&'static str),
+    /// The tools of these names, which alone could violate it.
+    Tools(&'static [&'static str]),
 }
 
 /// One field of a policy.
@@ -106,6 +106,7 @@ const RATE: EnforcedBy = EnforcedBy::By(Check::RateLimit);
 const BREAKER: EnforcedBy = EnforcedBy::By(Check::BalanceBreaker);
 const SLIPPAGE: EnforcedBy = EnforcedBy::By(Check::SlippageGuard);
 const PHASE: EnforcedBy = EnforcedBy::By(Check::PhaseGate);
+const MOVES: EnforcedBy = EnforcedBy::Tools(&["rebalance_position", "migrate_position"]);
 
 table! {
     /// Limits on what an agent may do. Every field always has a value; a file overrides values of a preset.
@@ -227,10 +228,10 @@ table! {
 
             /// Minimum benefit of moving a liquidity position, in dollars: the fees that its new range is expected to earn,
             /// less the loss to arbitrage, the swap and the gas. A position that is closed and opened by two calls is not moved.
-            min_rebalance_benefit_usd: MinUsd = EnforcedBy::Tool("rebalance_position");
+            min_rebalance_benefit_usd: MinUsd = MOVES;
             /// Requires that the benefit is known before a liquidity position is moved. Without it, too little data or a
             /// missing price does not keep a position from being moved; a known benefit must reach the minimum in any case.
-            require_rebalance_check: Require = EnforcedBy::Tool("rebalance_position");
+            require_rebalance_check: Require = MOVES;
 
             /// Dollars above which a single tool needs approval: TOOL = { requires_approval_above_usd = "…" }.
             tools: ToolRules = EnforcedBy::Approval;

@@ -261,8 +261,8 @@ pub enum PolicyEnforcer {
     TradingTools,
     /// The reader of the policy file.
     Reader,
-    /// The tool of this name.
-    Tool(&'static str),
+    /// The tools of these names.
+    Tools(&'static [&'static str]),
 }
 
 impl fmt::Display for PolicyEnforcer {
@@ -273,12 +273,12 @@ impl fmt::Display for PolicyEnforcer {
             Self::Sender => f.write_str("sender"),
             Self::TradingTools => f.write_str("trading tools"),
             Self::Reader => f.write_str("this file's reader"),
-            Self::Tool(tool) => f.write_str(tool),
+            Self::Tools(tools) => f.write_str(&tools.join(" and ")),
         }
     }
 }
 
-/// Nothing enforces a field of the policy: the only tool that could violate it is not installed.
+/// Nothing enforces a field of the policy: no tool that could violate it is installed, such as this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not enforced: {0} is not installed")]
 pub struct NotEnforced(pub &'static str);
@@ -295,8 +295,10 @@ impl PolicyField {
             EnforcedBy::Sending => Ok(PolicyEnforcer::Sender),
             EnforcedBy::Routing => Ok(PolicyEnforcer::TradingTools),
             EnforcedBy::Load => Ok(PolicyEnforcer::Reader),
-            EnforcedBy::Tool(tool) if installed.contains(&tool) => Ok(PolicyEnforcer::Tool(tool)),
-            EnforcedBy::Tool(tool) => Err(NotEnforced(tool)),
+            EnforcedBy::Tools(tools) if tools.iter().any(|tool| installed.contains(tool)) => {
+                Ok(PolicyEnforcer::Tools(tools))
+            }
+            EnforcedBy::Tools(tools) => Err(NotEnforced(tools.first().copied().unwrap_or_default())),
         }
     }
 }

@@ -375,10 +375,12 @@ fn no_field_is_carried_in_silence() {
         match field.enforced {
             EnforcedBy::By(check) => assert!(Check::ALL.contains(&check)),
             EnforcedBy::Approval | EnforcedBy::Sending | EnforcedBy::Routing | EnforcedBy::Load => {}
-            EnforcedBy::Tool(tool) => {
-                assert_eq!(field.enforced_with(&["token_approve"]), Err(NotEnforced(tool)), "{}", field.name);
-                let enforcer = field.enforced_with(&["token_approve", tool]).unwrap();
-                assert_eq!(enforcer, PolicyEnforcer::Tool(tool), "{}", field.name);
+            EnforcedBy::Tools(tools) => {
+                assert_eq!(field.enforced_with(&["token_approve"]), Err(NotEnforced(tools[0])), "{}", field.name);
+                for tool in tools {
+                    let enforcer = field.enforced_with(&["token_approve", tool]).unwrap();
+                    assert_eq!(enforcer, PolicyEnforcer::Tools(tools), "{}", field.name);
+                }
             }
         }
     }

@@ -18,7 +18,6 @@ use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};

@@ -17,7 +17,6 @@ use bardo_base::fabric::TxState;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use bardo_base::text::SafeText;
 use bardo_base::units::{TokenAmount, Usd};
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::{

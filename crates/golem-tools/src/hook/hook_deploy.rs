@@ -15,7 +15,6 @@ use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use bardo_base::text::SafeText;
 use bardo_safety::hook_calls::first_salt;
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};

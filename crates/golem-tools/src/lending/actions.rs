@@ -13,7 +13,6 @@ use bardo_abi::aave::AavePool;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::{TxState, health_factor};
 use bardo_base::format::{dollars, dollars_left};
-use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount};
 use bardo_safety::pipeline::{CommitOutcome, CommitState};
 use bardo_safety::proposal::{

@@ -1,26 +1,24 @@
 //! `add_liquidity`: opens a liquidity position.
 
-use std::fmt;
-
-use alloy::primitives::{Address, B256};
+use alloy::primitives::Address;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::deposits::{self, DepositPlan, Output, Source, Target};
+use super::named_pool::NamedPool;
 use super::range::RangeWish;
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
 use crate::positions;
 use crate::shared::invalid;
 use crate::swap_query::slippage;
-use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::Proposal;
 use golem_chain::token::{TokenId, TokenInfo};
-use golem_protocols::uniswap::discovery::keys_of;
 use golem_protocols::uniswap::positions::PositionPool;
 use golem_protocols::uniswap::v4::liquidity_fault;
 
@@ -71,52 +69,6 @@ pub struct Params {
     /// Slippage tolerance in basis points, as a bound on the pool's price; the minimum amounts follow from it.
     #[serde(default)]
     slippage_bps: Option<u32>,
-}
-
-/// Pool as a call names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum NamedPool {
-    /// V3 pool of a fee.
-    V3(u32),
-    /// V4 pool of a fee without a hook.
-    V4Fee(u32),
-    /// V4 pool of an id.
-    V4(B256),
-}
-
-impl NamedPool {
-    /// Reads the parameters.
-    ///
-    /// # Errors
-    /// `VALIDATION_FAILED` unless they name one pool.
-    fn of(version: Option<&str>, fee: Option<u32>, id: Option<&str>) -> Result<Self, ToolError> {
-        let version = version.map(|version| version.trim().to_ascii_lowercase());
-        let is_v4 = match version.as_deref() {
-            None => None,
-            Some("v3") => Some(false),
-            Some("v4") => Some(true),
-            Some(_) => return Err(invalid("version", &"use \"v3\" or \"v4\"")),
-        };
-        match (is_v4, fee, id) {
-            (None | Some(true), None, Some(id)) => {
-                let what = "use the id of a V4 pool: 64 hexadecimal digits with 0x before them";
-                id.trim().parse().map(Self::V4).map_err(|_| invalid("pool_id", &what))
-            }
-            (Some(true), Some(fee), None) => Ok(Self::V4Fee(fee)),
-            (None | Some(false), Some(fee), None) => Ok(Self::V3(fee)),
-            _ => Err(invalid("fee_tier", &"name the pool by fee_tier, with version for V4, or by pool_id alone")),
-        }
-    }
-}
-
-impl fmt::Display for NamedPool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::V3(fee) => write!(f, "V3 pool with a fee of {fee}"),
-            Self::V4Fee(fee) => write!(f, "V4 pool with a fee of {fee} and without a hook"),
-            Self::V4(id) => write!(f, "V4 pool {id} with a position"),
-        }
-    }
 }
 
 /// Currency of a V4 pool: the zero address is the native token.
@@ -207,24 +159,9 @@ impl WriteTool for AddLiquidity {
         let contracts = positions::contracts(chain)?;
         let provider = chain.client.agreed();
         let pair = [tokens[0].1, tokens[1].1];
-        let read = async |block| {
-            let key = match named {
-                NamedPool::V3(fee) => return Ok(contracts.pool_state(provider, pair, fee, block).await?),
-                NamedPool::V4Fee(fee) => keys_of(pair[0], pair[1]).find(|key| key.fee.to::<u32>() == fee),
-                NamedPool::V4(id) => contracts.pool_key(provider, id, block).await?,
-            };
-            let key = key.filter(|key| [key.currency0, key.currency1] == pair);
-            let Some(key) = key else { return Ok(None) };
-            Ok(contracts.keyed_pool_state(provider, key, block).await?)
-        };
+        let read = async |block| named.read(&contracts, provider, pair, block).await;
         let (head, pool) = positions::with_head(chain, read).await?;
-        let pool = pool.ok_or_else(|| {
-            let what = format_args!(
-                "there is no {named} of {} and {} that has a price; get_pool_info lists the pools",
-                tokens[0].0.symbol, tokens[1].0.symbol
-            );
-            ToolError::new(ErrorCode::PoolNotFound, what)
-        })?;
+        let pool = pool.ok_or_else(|| named.missing([&tokens[0].0.symbol, &tokens[1].0.symbol]))?;
         if let PositionPool::Keyed(key) = pool.pool
             && let Some(what) = liquidity_fault(&key)
         {

@@ -10,6 +10,7 @@ use alloy::sol_types::SolEvent as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::named_pool::NamedPool;
 use super::range::RangeWish;
 use crate::blocks::{BlockPoint, block, first_block_since, is_on_chain};
 use crate::data::get_position::not_found;
@@ -68,8 +69,21 @@ pub(super) struct Ground {
     pub(super) head: BlockPoint,
     pub(super) read: Described,
     pub(super) state: PositionState,
+    /// Pool of the new range: the position's own, or the one that it may be moved to.
     pub(super) pool: PoolState,
     pub(super) range: TickRange,
+}
+
+impl Ground {
+    /// Returns true if the new range is in another pool than the position.
+    pub(super) fn leaves_pool(&self) -> bool {
+        self.pool.pool.id() != self.state.key.pool.id()
+    }
+
+    /// Returns true if the pool of the new range has a hook.
+    pub(super) fn has_hook(&self) -> bool {
+        matches!(self.pool.pool, PositionPool::Keyed(key) if !key.hooks.is_zero())
+    }
 }
 
 /// Times of an expectation.
@@ -172,12 +186,14 @@ pub(super) struct FiguresRow {
     horizon_hours: u64,
     /// Liquidity of the position in its new range, in the pool's units, before costs.
     new_liquidity: String,
-    /// Its part of the pool's liquidity at the current price, in percent, the pool's counted without it.
-    liquidity_share_pct: String,
+    /// Its part of the pool's liquidity at the current price, in percent, the pool's counted without it; absent for a move to
+    /// another pool.
+    liquidity_share_pct: Option<String>,
     /// Expectation of the new range.
     expected: OutlookRow,
-    /// Expectation of the present range, for comparison; the benefit does not contain it.
-    if_kept: OutlookRow,
+    /// Expectation of the present range, for comparison; the benefit does not contain it. Absent for a move to another pool,
+    /// whose swaps say nothing about the present one.
+    if_kept: Option<OutlookRow>,
     /// Swap that the move needs; absent if both tokens fit the new range but for a half percent.
     swap: Option<SwapRow>,
     /// Loss of the swap against the pool's price in dollars: fees and price impact, by a quote.
@@ -228,16 +244,17 @@ pub(super) fn written(benefit: SignedUsd) -> String {
     format!("{sign}${}", benefit.amount().to_fixed(2, rounding))
 }
 
-/// Reads a position and the range that it may be moved to: the wished one, or one of the same width around the present
-/// price.
+/// Reads a position and the range that it may be moved to: the wished one; without it, in its own pool one of the same
+/// width around the present price, and in another pool the present one.
 ///
 /// # Errors
-/// `POSITION_NOT_FOUND` without such a position; `VALIDATION_FAILED` for an empty one, or a range that the pool cannot
+/// `POSITION_NOT_FOUND` without such a position; `POOL_NOT_FOUND` without such a pool; `VALIDATION_FAILED` for an empty one, or a range that the pool cannot
 /// have; the errors of the chain.
 pub(super) async fn ground(
     context: &CallContext,
     chain: &ConnectedChain,
     position: &str,
+    other: Option<NamedPool>,
     wish: Option<&RangeWish>,
 ) -> Result<Ground, ToolError> {
     let id: PositionId = position.parse().map_err(|error| invalid("position_id", &error))?;
@@ -249,12 +266,25 @@ pub(super) async fn ground(
     }
     let (key, contracts) = (state.key, positions::contracts(chain)?);
     let (provider, at) = (chain.client.agreed(), BlockId::hash(head.hash));
-    let pool = match key.pool {
-        PositionPool::Contract(_) => contracts.pool_state(provider, [key.token0, key.token1], key.fee, at).await?,
-        PositionPool::Keyed(pool) => contracts.keyed_pool_state(provider, pool, at).await?,
+    let pair = [key.token0, key.token1];
+    let pool = match (other, key.pool) {
+        (Some(named), _) => named
+            .read(&contracts, provider, pair, at)
+            .await?
+            .ok_or_else(|| named.missing([&read.symbol(key.token0), &read.symbol(key.token1)]))?,
+        (None, PositionPool::Contract(_)) => contracts
+            .pool_state(provider, pair, key.fee, at)
+            .await?
+            .ok_or_else(|| inconsistent(chain, "has a position whose pool it does not have"))?,
+        (None, PositionPool::Keyed(pool)) => contracts
+            .keyed_pool_state(provider, pool, at)
+            .await?
+            .ok_or_else(|| inconsistent(chain, "has a position whose pool it does not have"))?,
     };
-    let pool = pool.ok_or_else(|| inconsistent(chain, "has a position whose pool it does not have"))?;
     let range = match wish {
+        None if pool.pool.id() != key.pool.id() => {
+            TickRange::outward(key.range.lower(), key.range.upper(), pool.tick_spacing).map_err(impossible)?
+        }
         Some(wish) => {
             let decimals = [read.token(key.token0)?.decimals, read.token(key.token1)?.decimals];
             wish.ticks(&pool, decimals, true)?
@@ -339,7 +369,8 @@ pub(super) async fn weigh(
     let amounts = held(state)?;
     let liquidity = liquidity_after_exchange(*range, price, amounts).map_err(impossible)?;
     let outlook = |range: TickRange, liquidity| sample.outlook(range, liquidity, price, horizon).ok_or_else(broken);
-    let (new, kept) = (outlook(*range, liquidity)?, outlook(key.range, state.liquidity)?);
+    let new = outlook(*range, liquidity)?;
+    let kept = (!ground.leaves_pool()).then(|| outlook(key.range, state.liquidity)).transpose()?;
     let fees = |outlook: &RangeOutlook| read.value_at(&key, outlook.fees, Rounding::Down).ok_or_else(unpriced);
     let loss =
         |outlook: &RangeOutlook| read.value_at(&key, [U256::ZERO, outlook.loss], Rounding::Up).ok_or_else(unpriced);
@@ -379,9 +410,10 @@ pub(super) async fn weigh(
         row: FiguresRow {
             horizon_hours: times.horizon,
             new_liquidity: liquidity.to_string(),
-            liquidity_share_pct: share.map_or_else(|| "0".to_owned(), |share| share.to_percent(4)),
+            liquidity_share_pct: (!ground.leaves_pool())
+                .then(|| share.map_or_else(|| "0".to_owned(), |share| share.to_percent(4))),
             expected: told(&new)?,
-            if_kept: told(&kept)?,
+            if_kept: kept.as_ref().map(told).transpose()?,
             swap: quoted.map(|swap| swap.row),
             swap_cost_usd: swap_cost.to_string(),
             gas_usd: gas.to_string(),

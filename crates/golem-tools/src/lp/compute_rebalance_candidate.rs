@@ -136,7 +136,7 @@ impl ReadTool for ComputeRebalanceCandidate {
         let times = Times::of(params.lookback_hours, params.horizon_hours)?;
         let prices = [params.price_lower, params.price_upper];
         let wish = RangeWish::if_named(prices, [params.tick_lower, params.tick_upper], params.width_pct)?;
-        let ground = candidate::ground(context, chain, &params.position_id, wish.as_ref()).await?;
+        let ground = candidate::ground(context, chain, &params.position_id, None, wish.as_ref()).await?;
         let figures = candidate::weigh(context, chain, &ground, times).await?;
         let minimum = context.world.policy().map(|policy| policy.rules().min_rebalance_benefit_usd.0);
         let reaches_minimum = figures.reach(minimum.unwrap_or_default());

@@ -15,11 +15,10 @@ use crate::shared::{PlanReceipt, explorer_url, insufficient, invalid, per_whole,
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_abi::uniswap_v3::NonfungiblePositionManager as Manager;
-use bardo_abi::uniswap_v4::{PoolManager, PositionManager as KeyedManager};
+use bardo_abi::uniswap_v4::{PoolKey, PoolManager, PositionManager as KeyedManager};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::TxState;
 use bardo_base::format::fee;
-use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, TokenAmount};
 use bardo_safety::pipeline::{CommitOutcome, CommitState};
 use bardo_safety::proposal::{
@@ -31,8 +30,8 @@ use golem_protocols::uniswap::positions::{PositionChange, PositionId, PositionPo
 use golem_protocols::uniswap::v3::manager::{Deposit, PositionPlan};
 use golem_protocols::uniswap::v3::math::MathError;
 use golem_protocols::uniswap::v3::position::{TickRange, price_of, sqrt_prices_around};
+use golem_protocols::uniswap::v4::liquidity_fault;
 use golem_protocols::uniswap::v4::manager::{KeyedChange, KeyedDeposit, KeyedPlan};
-use golem_protocols::uniswap::v4::{PoolKey, liquidity_fault};
 
 /// Checks of the tools.
 pub(super) use crate::shared::CHECKS;

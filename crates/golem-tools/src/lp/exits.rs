@@ -13,7 +13,6 @@ use bardo_abi::erc20::Erc20;
 use bardo_abi::uniswap_v3::NonfungiblePositionManager as Manager;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::TxState;
-use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, TokenAmount};
 use bardo_safety::pipeline::{CommitOutcome, CommitState};
 use bardo_safety::proposal::{Inflow, LegPurpose, PlanLeg, Proposal, ProposalIntent};

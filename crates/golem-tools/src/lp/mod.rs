@@ -1,4 +1,4 @@
-//! Liquidity tools: deposits into positions, withdrawals from them, and moves to another range.
+//! Liquidity tools: deposits into positions, withdrawals from them, and moves to another range or pool.
 
 pub mod add_liquidity;
 mod candidate;
@@ -9,6 +9,9 @@ pub mod compute_rebalance_candidate;
 mod deposits;
 mod exits;
 pub mod increase_liquidity;
+pub mod migrate_position;
+mod moves;
+mod named_pool;
 mod range;
 pub mod rebalance_position;
 pub mod remove_liquidity;

@@ -15,7 +15,6 @@ use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::{AllowanceBound, AllowanceKind, LegPurpose, PlanLeg, Proposal, ProposalIntent};

@@ -9,7 +9,6 @@ use crate::engine::{CallContext, ConnectedChain, ToolReply};
 use crate::shared::{PlanReceipt, balance, insufficient, invalid, whole};
 use bardo_abi::erc20::Weth9;
 use bardo_base::error::ToolError;
-use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::{Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent};

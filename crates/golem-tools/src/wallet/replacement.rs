@@ -8,7 +8,6 @@ use crate::engine::{CallContext, ToolReply};
 use crate::orders::hash;
 use crate::shared::{PlanReceipt, invalid};
 use bardo_base::error::{ErrorCode, ToolError};
-use bardo_base::text::SafeText;
 use bardo_safety::pipeline::{CommitOutcome, CommitState};
 use bardo_safety::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent, ReplacedTx};
 use bardo_safety::signing_payload::FeeBound;

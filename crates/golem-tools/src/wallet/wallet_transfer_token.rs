@@ -15,7 +15,6 @@ use bardo_base::fabric::TxState;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use bardo_safety::pipeline::{CommitOutcome, CommitState};
 use bardo_safety::proposal::{Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent};

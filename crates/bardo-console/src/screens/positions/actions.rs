@@ -9,7 +9,7 @@ use crate::widgets::positions::liquidity::{ExitState, LiquidityPosition};
 use bardo_base::text::SafeText;
 
 /// Tools that change a position. After one of them has ended, what was read before is outdated.
-const CHANGES: [&str; 13] = [
+const CHANGES: [&str; 14] = [
     "add_liquidity",
     "close_position",
     "collect_fees",
@@ -19,6 +19,7 @@ const CHANGES: [&str; 13] = [
     "lending_repay",
     "lending_supply",
     "lending_withdraw",
+    "migrate_position",
     "rebalance_position",
     "remove_liquidity",
     "vault_deposit",
@@ -94,6 +95,7 @@ fn liquidity(position: &LiquidityPosition) -> Vec<Way> {
     if position.has_liquidity() {
         all.push(('b', "check what another range is expected to bring", "compute_rebalance_candidate", params()));
         all.push(('m', "move it to another range…", "rebalance_position", params()));
+        all.push(('p', "move it to another pool of its tokens…", "migrate_position", params()));
     }
     all
 }
