@@ -23,7 +23,8 @@ impl Fixture {
         self.at_a_terminal("", &all, asks, Some(answer), || {})
     }
 
-    fn kinds(&self) -> Vec<String> {
+    /// Kinds of the entries of the audit log, the oldest first.
+    pub fn kinds(&self) -> Vec<String> {
         let (out, _, _) = run(bardo(self.home.path()).args(["log", "--json"]));
         let kind = |line: &str| serde_json::from_str::<Value>(line).unwrap()["kind"].as_str().unwrap().to_owned();
         out.lines().map(kind).collect()

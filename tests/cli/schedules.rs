@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use alloy::primitives::U256;
 use bardo::base::failpoint::Failpoint;
 use serde_json::{Value, json};
 
@@ -26,11 +27,16 @@ impl Drop for Session {
 impl Session {
     /// Starts a session, which dies at this place.
     fn start(fixture: &Fixture, dies_at: Option<Failpoint>) -> Self {
+        Self::armed(fixture, dies_at.map(Failpoint::name))
+    }
+
+    /// Starts a session with a failpoint, as the environment names it.
+    fn armed(fixture: &Fixture, failpoint: Option<&str>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
         command.args(["--brain", "operator", "--rpc", &fixture.given, "serve"]).env_clear();
         command.env("BARDO_HOME", fixture.home.path()).stdin(Stdio::null()).stdout(Stdio::null());
-        if let Some(place) = dies_at {
-            command.env("BARDO_FAILPOINT", place.name());
+        if let Some(place) = failpoint {
+            command.env("BARDO_FAILPOINT", place);
         }
         let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(process.stderr.take().unwrap());
@@ -51,7 +57,25 @@ impl Session {
     }
 }
 
+/// Terms of a schedule of two slices of 20 USDC.
+fn two_slices() -> Value {
+    json!({"token_in": "USDC", "token_out": "WETH", "total": "40", "slices": 2, "interval_seconds": 10, "chain": "ethereum"})
+}
+
 impl Fixture {
+    /// Makes a schedule.
+    fn schedules(&self, params: &Value) {
+        let (made, code) = self.call("uniswap_schedule_swaps", params, &[]);
+        assert_eq!((made["status"].as_str(), code), (Some("success"), 0), "{made:#}");
+    }
+
+    /// Cancels the only schedule.
+    fn cancels(&self) {
+        let id = self.schedule()["schedule_id"].clone();
+        let (cancelled, code) = self.call("cancel_schedule", &json!({"schedule_id": id}), &[]);
+        assert_eq!((code, &cancelled["data"]["schedule"]["state"]), (0, &json!("cancelled")), "{cancelled:#}");
+    }
+
     fn read(&self, tool: &str, params: &Value) -> Value {
         let (answer, code) = self.call(tool, params, &[]);
         assert_eq!(code, 0, "{answer:#}");
@@ -136,6 +160,87 @@ fn a_slice_below_the_least_price_is_not_swapped() {
     assert_eq!(fixture.balance("USDC"), before);
 }
 
+/// A session that stands still in a slice is alive: a second one that begins meanwhile neither swaps this slice nor notes
+/// how it ended.
+#[test]
+fn a_second_session_leaves_a_slice_alone_that_another_one_swaps() {
+    let fixture = Fixture::new();
+    let before = fixture.balance("USDC");
+    fixture.schedules(&two_slices());
+    let first = Session::armed(&fixture, Some(&format!("{}:1:stop", Failpoint::Framed.name())));
+    fixture.until("the first session takes it", |schedule| schedule["is_running"] == true);
+    let second = Session::start(&fixture, None);
+    // More than the time between two slices, and than the look of the second session at what is open.
+    std::thread::sleep(Duration::from_secs(15));
+    let open = fixture.schedule();
+    assert_eq!((&open["is_running"], &open["attempts"], &open["slices_done"]), (&json!(true), &json!([]), &json!(0)));
+    assert_eq!(fixture.balance("USDC"), before, "nobody has signed anything");
+    let go_on = Command::new("kill").args(["-CONT", &first.0.id().to_string()]).status().unwrap();
+    assert!(go_on.success());
+    let done = fixture.until("it ends", |schedule| schedule["state"] != "active");
+    let outcomes: Vec<_> =
+        done["attempts"].as_array().unwrap().iter().filter_map(|one| one["outcome"].as_str()).collect();
+    assert_eq!((&done["state"], outcomes), (&json!("done"), vec!["done", "done"]), "{done:#}");
+    drop((first, second));
+    assert_eq!(before - fixture.balance("USDC"), 40_000_000, "{done:#}");
+}
+
+/// The limit of calls refuses the call before its key is asked: that says nothing of what a dead session has signed, so the
+/// slice must not count as failed, and be swapped again.
+#[test]
+fn a_refused_call_is_no_proof_that_nothing_was_signed() {
+    const LIMIT: u32 = 5;
+    let mut fixture = Fixture::new();
+    let before = fixture.balance("USDC");
+    fixture.under(&format!("max_tool_calls_per_minute = {LIMIT}\n"));
+    fixture.schedules(&two_slices());
+    Session::start(&fixture, Some(Failpoint::Sent)).dies();
+    let used_up = || fixture.call("list_schedules", &json!({}), &[]).0["error"]["code"] == "SAFETY_RATE_LIMITED";
+    assert!((0..=LIMIT).any(|_| used_up()), "the limit is never reached");
+    let session = Session::start(&fixture, None);
+    let begun = Instant::now();
+    let done = loop {
+        std::thread::sleep(Duration::from_secs(25));
+        let (listed, _) = fixture.call("list_schedules", &json!({"include_ended": true}), &[]);
+        let found = &listed["data"]["schedules"][0];
+        if found["state"].as_str().is_some_and(|state| state != "active") {
+            break found.clone();
+        }
+        assert!(begun.elapsed() < WAIT * 2, "{listed:#}");
+    };
+    drop(session);
+    std::thread::sleep(Duration::from_secs(61));
+    assert_eq!(before - fixture.balance("USDC"), 40_000_000, "{done:#}");
+    assert_eq!((&done["state"], &done["slices_done"]), (&json!("done"), &json!(2)), "{done:#}");
+}
+
+/// Cancelling a schedule while a slice waits for a decision ends that slice as well; and what a session died in
+/// before it was signed is not swapped by a later one.
+#[test]
+fn a_slice_that_is_not_signed_ends_with_its_schedule() {
+    let mut fixture = Fixture::new();
+    fixture.under("require_human_approval_above_usd = \"10\"\n");
+    let before = fixture.balance("USDC");
+    fixture.schedules(&two_slices());
+    let session = Session::start(&fixture, None);
+    fixture.until("it waits for a decision", |_| fixture.kinds().iter().any(|kind| kind == "approval:requested"));
+    fixture.cancels();
+    let ended = fixture.until("the slice ends", |schedule| schedule["is_running"] == false);
+    let attempt = &ended["attempts"][0];
+    assert_eq!((&attempt["outcome"], &attempt["tx_hash"]), (&json!("failed"), &Value::Null), "{ended:#}");
+    drop(session);
+
+    let fixture = Fixture::new();
+    fixture.schedules(&two_slices());
+    Session::start(&fixture, Some(Failpoint::Framed)).dies();
+    fixture.cancels();
+    let session = Session::start(&fixture, None);
+    let ended = fixture.until("the slice ends", |schedule| schedule["is_running"] == false);
+    assert_eq!((&ended["state"], &ended["slices_done"]), (&json!("cancelled"), &json!(0)), "{ended:#}");
+    drop(session);
+    assert_eq!(fixture.balance("USDC"), before);
+}
+
 /// On a devnet that ends with the call nobody would run it.
 #[test]
 fn a_schedule_on_a_devnet_that_ends_is_refused() {
@@ -146,4 +251,46 @@ fn a_schedule_on_a_devnet_that_ends_is_refused() {
     let answer: Value = serde_json::from_str(&out).unwrap();
     assert_ne!(code, 0, "{answer:#}");
     assert!(answer["error"]["message"].as_str().unwrap().contains("end with the call"), "{answer:#}");
+}
+
+/// A slice is sure of its least price at its preview and waits for its delay; then the pool of its route loses a fifth, and the next
+/// best route costs a third of a percent more. The new preview is compared again.
+#[test]
+fn the_price_of_a_slice_holds_while_it_waits_for_a_decision() {
+    let mut fixture = Fixture::new();
+    fixture.under("delay_above_usd = \"10\"\ndelay_seconds = 60\n");
+    fixture.configure("[safety]\npermit_seconds = 5\n");
+    let pair = json!({"token_a": "USDC", "token_b": "DAI", "chain": "ethereum"});
+    let pools = fixture.read("get_pool_info", &pair);
+    let quoted = json!({"token_in": "USDC", "token_out": "DAI", "amount": "20", "chain": "ethereum"});
+    let quote = fixture.read("uniswap_get_quote", &quoted);
+    let out: f64 = quote["amount_out"].as_str().unwrap_or_else(|| panic!("{quote:#}")).parse().unwrap();
+    // Half a percent of slippage, and a seventh of a percent of room for the market.
+    let least = out / 20.0 * 0.995 * 0.9985;
+    let params = json!({"token_in": "USDC", "token_out": "DAI", "total": "40", "slices": 2, "interval_seconds": 3_600,
+                        "chain": "ethereum", "slippage_bps": 50, "least_price": format!("{least:.9}")});
+    fixture.schedules(&params);
+    let session = Session::start(&fixture, None);
+    fixture.until("it waits", |_| fixture.kinds().iter().any(|kind| kind == "approval:requested"));
+    assert_eq!(fixture.schedule()["attempts"], json!([]), "at its first preview it is sure of the price");
+    fixture.ask("evm_setAutomine", json!([false]));
+    for pool in pools["pools"].as_array().unwrap().iter().filter(|pool| pool["version"] == "V3") {
+        let word = fixture.ask("eth_getStorageAt", json!([pool["pool"], "0x0", "latest"]));
+        let (rest, root) = word.as_str().unwrap().trim_start_matches("0x").split_at(24);
+        let (rest, tick) = rest.split_at(18);
+        let is_usdc_first = fixture.token("USDC").to_lowercase() < fixture.token("DAI").to_lowercase();
+        // 2,000 ticks against USDC: the root of the price is multiplied by 1.0001^±1000.
+        let root = U256::from_str_radix(root, 16).unwrap();
+        let (root, by) = match is_usdc_first {
+            true => (root * U256::from(904_841) / U256::from(1_000_000), -2_000),
+            false => (root * U256::from(1_105_165) / U256::from(1_000_000), 2_000),
+        };
+        let tick = (i32::from_str_radix(tick, 16).unwrap() + by) & 0xff_ffff;
+        fixture.ask("anvil_setStorageAt", json!([pool["pool"], "0x0", format!("0x{rest}{tick:06x}{root:040x}")]));
+    }
+    let below = fixture.until("an end of the attempt", |schedule| schedule["attempts"] != json!([]));
+    let attempt = &below["attempts"][0];
+    assert_eq!((&attempt["outcome"], &attempt["tx_hash"]), (&json!("below_bound"), &Value::Null), "{below:#}");
+    assert_eq!((&below["slices_done"], &below["is_running"]), (&json!(0), &json!(false)), "{below:#}");
+    drop(session);
 }

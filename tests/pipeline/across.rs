@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use alloy::consensus::{TxEip1559, TypedTransaction};
 use alloy::primitives::{Address, B256, Bytes, TxKind, U256};
 use alloy::providers::Provider as _;
 use alloy::rpc::types::TransactionRequest;
@@ -57,7 +58,22 @@ alloy::sol! {
         uint32 exclusivityDeadline;
         bytes message;
     }
+    #[allow(clippy::too_many_arguments)]
     interface Published {
+        function depositV3(
+            address depositor,
+            address recipient,
+            address inputToken,
+            address outputToken,
+            uint256 inputAmount,
+            uint256 outputAmount,
+            uint256 destinationChainId,
+            address exclusiveRelayer,
+            uint32 quoteTimestamp,
+            uint32 fillDeadline,
+            uint32 exclusivityDeadline,
+            bytes calldata message
+        ) external payable;
         function numberOfDeposits() external view returns (uint32);
         function getV3RelayHash(Relay memory relayData) external view returns (bytes32);
         function fillStatuses(bytes32 relayHash) external view returns (uint256);
@@ -540,4 +556,73 @@ async fn a_deposit_needs_a_route_an_amount_and_a_time() {
     assert_eq!(code(&response), Some(ErrorCode::ValidationFailed), "{response:#?}");
     let none = crossing.call("across_get_deposit_status", json!({"source_chain": "ethereum"})).await;
     assert_eq!(none.data.unwrap()["count"], 0);
+}
+
+/// Anybody can deposit in the account's name. However many do, the account's own deposit is found by its id, at once, and a list
+/// that leaves some out says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn deposits_that_strangers_make_in_the_accounts_name_hide_none_of_its_own() {
+    const STRANGERS: u64 = 60;
+    let crossing = Crossing::open().await;
+    crossing.relayers().set_rest(true);
+    let own = crossing.deposit(3_600).await;
+    let (pool, account, stranger) = (crossing.pool("ethereum"), crossing.account, crossing.sandbox.accounts()[1]);
+    let [given, wanted] =
+        ["ethereum", "base"].map(|name| crossing.chain(name).deployment.token(SandboxToken::Usdc).unwrap());
+    let devnet = &crossing.chain("ethereum").devnet;
+    let made = devnet
+        .run(move |chain: &mut Chain| {
+            let now = u32::try_from(chain.head().header.timestamp).unwrap();
+            let deposit = Published::depositV3Call {
+                depositor: account,
+                recipient: account,
+                inputToken: given,
+                outputToken: wanted,
+                inputAmount: U256::from(2),
+                outputAmount: U256::from(1),
+                destinationChainId: U256::from(31_338),
+                exclusiveRelayer: Address::ZERO,
+                quoteTimestamp: now,
+                fillDeadline: now + 3_600,
+                exclusivityDeadline: 0,
+                message: Bytes::new(),
+            };
+            let approve = Erc20::approveCall { spender: pool, value: U256::MAX }.abi_encode();
+            let first = chain.pending_nonce(stranger);
+            for at in 0..=STRANGERS {
+                let (to, data) = if at == 0 { (given, approve.clone()) } else { (pool, deposit.abi_encode()) };
+                let transaction = TxEip1559 {
+                    chain_id: 31_337,
+                    nonce: first + at,
+                    gas_limit: 300_000,
+                    max_fee_per_gas: 100_000_000_000,
+                    max_priority_fee_per_gas: 1_000_000_000,
+                    to: TxKind::Call(to),
+                    input: data.into(),
+                    ..TxEip1559::default()
+                };
+                chain.submit_as(stranger, TypedTransaction::Eip1559(transaction)).unwrap();
+            }
+            for _ in 0..3 {
+                chain.mine();
+            }
+        })
+        .await;
+    made.unwrap();
+    let all = crossing.ask("ethereum", pool, Published::numberOfDepositsCall {}).await;
+    assert_eq!(u64::from(all), STRANGERS + 1);
+    let response = crossing
+        .call("across_get_deposit_status", json!({"source_chain": "ethereum", "deposit_id": own["deposit_id"]}))
+        .await;
+    let data = response.data.unwrap();
+    assert_eq!((&data["count"], &data["is_partial"]), (&json!(1), &json!(false)), "{data:#}");
+    assert_eq!(data["deposits"][0]["deposited"], "500 USDC", "{data:#}");
+    let response = crossing.call("across_get_deposit_status", json!({"source_chain": "ethereum"})).await;
+    let data = response.data.unwrap();
+    assert_eq!((&data["count"], &data["is_partial"]), (&json!(20), &json!(true)), "{data:#}");
+    // Once they have all expired, nobody can tell of which of them a refund is: no one is reported as paid back.
+    crossing.pass_to(own["fill_deadline"].as_u64().unwrap() + 25).await;
+    let expired = crossing.status(&own["deposit_id"]).await;
+    assert_eq!((&expired["status"], &expired["refund_tx"]), (&json!("expired"), &Value::Null), "{expired:#}");
+    assert!(expired["remark"].as_str().unwrap().contains("name this account"), "{expired:#}");
 }

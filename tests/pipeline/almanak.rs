@@ -183,6 +183,14 @@ async fn lending_liquidity_and_wrapping_are_done_for_real() {
     fixture.ends(CallStatus::Success, "unwrap_native", wrap).await;
     assert_eq!(fixture.balance("WETH").await, weth);
 
+    // What the policy refuses, whatever is supplied before, is refused before: the collateral stays in the wallet.
+    let beyond = json!({"token": "USDC", "amount": "100000000", "collateral_token": "WETH", "collateral_amount": "0.3",
+        "chain": "ethereum"});
+    let (held, nonce) = (fixture.balance("WETH").await, fixture.nonce().await);
+    let response = fixture.call("borrow_lending", beyond).await;
+    assert!(matches!(response.status, CallStatus::Blocked | CallStatus::Error), "{response:#?}");
+    assert_eq!((fixture.balance("WETH").await, fixture.nonce().await), (held, nonce), "{response:#?}");
+
     let usdc = fixture.balance("USDC").await;
     let borrow = json!({"token": "USDC", "amount": "100", "collateral_token": "WETH", "collateral_amount": "0.3",
         "chain": "ethereum"});

@@ -152,7 +152,15 @@ async fn a_deposit_is_made_counted_and_withdrawn() {
     let fixture = Fixture::new(4, "").await;
     let (vault, start) = (fixture.vault(), fixture.held(fixture.usdc).await);
     let (begun, total) = (fixture.equity().await.0, dollars(&fixture.portfolio().await["total_usd"]));
-    let deposited = fixture.call("vault_deposit", json!({"amount": "420", "chain": "ethereum"})).await;
+    // The preview lists the shares that come in, by the vault's address instead of its own word for them, and with no value.
+    let params = json!({"amount": "420", "chain": "ethereum"});
+    let dry = ToolCall { dry_run: true, ..ToolCall::new("vault_deposit", ToolInput::Json(params.clone())) };
+    let dry = fixture.executor.call(dry).await;
+    let listed = &dry.decision_hints.as_ref().unwrap()["permit"]["bounds"]["receives_at_least"];
+    let (at, name) = (vault.to_string(), listed[0]["token"].as_str().unwrap_or_default());
+    assert!(name.starts_with(&format!("shares of {}", &at[..6])) && name.ends_with(&at[38..]), "{listed:#}");
+    assert!(raw(&listed[0]["amount"]) > U256::from(390_000_000) && listed[0]["usd"].is_null(), "{listed:#}");
+    let deposited = fixture.call("vault_deposit", params).await;
     assert_eq!(deposited.status, CallStatus::Success, "{deposited:#?}");
     assert_eq!(deposited.decision_hints.as_ref().unwrap()["mismatches"], json!([]));
     let deposited = deposited.data.unwrap();

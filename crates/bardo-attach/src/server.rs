@@ -1,12 +1,14 @@
 //! Accepts consoles: of the same user only, with the token, and not too many at once.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, timeout};
 use zeroize::Zeroizing;
 
@@ -28,7 +30,8 @@ const COMMANDS_PER_SECOND: u32 = 50;
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of attached consoles.
 const CONSOLES: usize = 16;
-/// Maximum number of connections that have not sent their greeting. They take no console's place.
+/// Maximum number of connections that have not sent their greeting. They take no console's place, and the one that has been silent
+/// for the longest gives way to the next.
 const UNGREETED: usize = 64;
 /// Pause after an error of the listener, such as no free descriptor.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -75,8 +78,36 @@ pub async fn serve(
 /// Numbers of open connections. Clones share them.
 #[derive(Debug, Clone, Default)]
 struct ConnectionCounts {
-    ungreeted: Arc<AtomicUsize>,
+    ungreeted: Arc<Mutex<VecDeque<Arc<Notify>>>>,
     consoles: Arc<AtomicUsize>,
+}
+
+/// Place among the connections that have not sent their greeting, left on drop.
+struct Silence {
+    among: Arc<Mutex<VecDeque<Arc<Notify>>>>,
+    ends: Arc<Notify>,
+}
+
+impl Silence {
+    /// Takes a place; if there is none, the oldest one is taken away.
+    fn begin(among: &Arc<Mutex<VecDeque<Arc<Notify>>>>) -> Self {
+        let ends = Arc::new(Notify::new());
+        let mut waiting = among.lock();
+        if waiting.len() >= UNGREETED
+            && let Some(oldest) = waiting.pop_front()
+        {
+            oldest.notify_one();
+        }
+        waiting.push_back(Arc::clone(&ends));
+        drop(waiting);
+        Self { among: Arc::clone(among), ends }
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        self.among.lock().retain(|one| !Arc::ptr_eq(one, &self.ends));
+    }
 }
 
 async fn accept(serving: Serving, to_hub: mpsc::Sender<ToHub>, counts: ConnectionCounts) {
@@ -91,7 +122,7 @@ async fn accept(serving: Serving, to_hub: mpsc::Sender<ToHub>, counts: Connectio
                 }
             }
         };
-        let ungreeted = Slot::take(&counts.ungreeted, UNGREETED);
+        let ungreeted = Silence::begin(&counts.ungreeted);
         let (token, to_hub, counts) = (Arc::clone(&token), to_hub.clone(), counts.clone());
         tokio::spawn(async move {
             if let Err(error) = attend(stream, console, (ungreeted, &counts), &token, &to_hub).await {
@@ -124,23 +155,20 @@ impl Drop for Slot {
 async fn attend(
     stream: UnixStream,
     console: u64,
-    (ungreeted, counts): (Option<Slot>, &ConnectionCounts),
+    (ungreeted, counts): (Silence, &ConnectionCounts),
     token: &Zeroizing<String>,
     to_hub: &mpsc::Sender<ToHub>,
 ) -> std::io::Result<()> {
     let peer = stream.peer_cred()?.uid();
     let (reading, mut writing) = stream.into_split();
     let mut reading = BufReader::new(reading);
-    let refusal = if peer != rustix::process::geteuid().as_raw() {
-        Some("this session belongs to another user")
-    } else if ungreeted.is_none() {
-        Some("too many connections wait for their greeting: try again in a moment")
+    let greeted = if peer != rustix::process::geteuid().as_raw() {
+        Err("this session belongs to another user")
     } else {
-        None
-    };
-    let greeted = match refusal {
-        Some(why) => Err(why),
-        None => greeting(&mut reading, token).await?,
+        tokio::select! {
+            greeted = greeting(&mut reading, token) => greeted?,
+            () = ungreeted.ends.notified() => Err("too many connections wait for their greeting: try again in a moment"),
+        }
     };
     let slot = || Slot::take(&counts.consoles, CONSOLES).ok_or("too many consoles are attached");
     let greeted = greeted.and_then(|rights| slot().map(|slot| (rights, slot)));

@@ -513,6 +513,21 @@ async fn connections_without_a_greeting_take_no_consoles_place() {
     drop(silent);
 }
 
+/// Connections that say nothing cannot keep a console out, however many there are: the oldest of them gives way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_console_is_let_in_at_once_among_silent_connections() {
+    let served = Served::begin();
+    let mut silent: Vec<UnixStream> = (0..200).map(|_| served.raw()).collect();
+    let begun = std::time::Instant::now();
+    let _console = served.attach(Rights::Watch).await;
+    // Their own time is two seconds.
+    assert!(begun.elapsed() < Duration::from_millis(1_500), "{:?}", begun.elapsed());
+    let mut refusal = String::new();
+    silent[0].set_read_timeout(Some(WAIT)).unwrap();
+    std::io::Read::read_to_string(&mut silent[0], &mut refusal).unwrap();
+    assert!(refusal.contains("too many connections wait"), "{refusal}");
+}
+
 #[test]
 fn a_greeting_in_pieces_gets_one_deadline_for_all_of_them() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();

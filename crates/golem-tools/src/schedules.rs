@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use alloy::primitives::{Address, U256, U512};
+use alloy::primitives::{Address, U256};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -17,6 +17,8 @@ use bardo_store::{Store, StoreError};
 
 /// Tool that runs the slices.
 pub const SLICE_TOOL: &str = "uniswap_execute_swap";
+/// Parameter of that tool for the bound of the price, which its refusal names.
+pub const LEAST_PRICE: &str = "least_price";
 
 /// Table of the schedules.
 pub(crate) const SCHEDULES: &str = "CREATE TABLE engine_schedule (
@@ -43,6 +45,8 @@ pub const LONGEST: u64 = 366 * 86_400;
 pub const MOST_FAILURES: u32 = 5;
 /// Number of newest attempts that are kept with a schedule.
 const KEPT_ATTEMPTS: usize = 10;
+/// Number of newest ended schedules that are kept of each owner on each network.
+pub const KEPT_ENDED: usize = 200;
 /// Maximum length of an attempt's message, in characters.
 const LONGEST_MESSAGE: usize = 300;
 
@@ -149,6 +153,9 @@ pub struct ScheduleProgress {
     pub attempts: u32,
     /// True while an attempt runs, or after a session died in it.
     pub is_running: bool,
+    /// Session of the store that makes the present attempt, or made the last one.
+    #[serde(default)]
+    pub session: Option<String>,
     /// Sum of the known amounts paid, in raw units.
     pub paid: U256,
     /// Sum of the known amounts received, in raw units.
@@ -231,14 +238,6 @@ impl ScheduleTerms {
         if number >= self.slices { each.saturating_add(self.total % slices) } else { each }
     }
 
-    /// Least amount that a slice of `amount` must be sure to bring, in raw units, rounded up; `None` without a bound.
-    pub fn least(&self, amount: U256) -> Option<U256> {
-        let per_unit = U512::from(self.least_per_unit?);
-        let unit = U512::from(U256::from(10).checked_pow(U256::from(self.token_in.decimals)).unwrap_or(U256::MAX));
-        let least = per_unit.saturating_mul(U512::from(amount)).div_ceil(unit);
-        Some(least.saturating_to())
-    }
-
     /// The first planned time after `now`, in milliseconds since the Unix epoch. Times that passed while no session ran are
     /// not made up for, so that no slices follow each other at once.
     fn next_after(&self, planned: u64, now: u64) -> u64 {
@@ -273,8 +272,12 @@ impl Schedule {
             "chain": self.terms.chain_id.to_string(),
             "prefer_uniswapx": false,
         });
-        if let (Some(points), Value::Object(fields)) = (self.terms.slippage_bps, &mut call) {
-            fields.insert("slippage_bps".to_owned(), Value::from(points));
+        let least = self.terms.least_per_unit.map(|raw| TokenAmount::new(raw, self.terms.token_out.decimals));
+        let least = least.transpose().map_err(|error| ToolError::new(ErrorCode::ValidationFailed, error))?;
+        if let Value::Object(fields) = &mut call {
+            fields.extend(self.terms.slippage_bps.map(|points| ("slippage_bps".to_owned(), Value::from(points))));
+            // The swap itself is bound to it, however often it is previewed and whatever amount the operator makes of it.
+            fields.extend(least.map(|price| (LEAST_PRICE.to_owned(), Value::from(price.to_string()))));
         }
         Ok(call)
     }
@@ -373,9 +376,27 @@ pub async fn insert(store: &Store, schedule: Schedule) -> Result<bool, StoreErro
                 return Ok(false);
             }
             schedule.write(transaction)?;
+            forget_ended(transaction, &schedule)?;
             Ok(true)
         })
         .await
+}
+
+/// Deletes the oldest ended schedules of the new one's owner and network. One whose attempt is open stays.
+fn forget_ended(transaction: &Transaction<'_>, new: &Schedule) -> Result<(), StoreError> {
+    let mut statement = transaction.prepare_cached(&format!(
+        "{COLUMNS} WHERE golem_id = ?1 AND network = ?2 AND state <> 'active' ORDER BY id DESC LIMIT -1 OFFSET ?3"
+    ))?;
+    let kept = i64::try_from(KEPT_ENDED).unwrap_or(i64::MAX);
+    let rows = statement.query_map(params![new.golem_id.as_str(), new.network, kept], Schedule::read)?;
+    for row in rows.collect::<Result<Vec<_>, _>>()? {
+        // One that cannot be read may be open as well.
+        let Ok(ended) = row else { continue };
+        if !ended.progress.is_running {
+            transaction.execute("DELETE FROM engine_schedule WHERE id = ?1", params![ended.id])?;
+        }
+    }
+    Ok(())
 }
 
 /// Schedules of a network, the newest first: those of one owner, or all. Those that cannot be read are returned by their ids.
@@ -417,7 +438,7 @@ pub async fn claim(
     owners: Vec<GolemId>,
     now: u64,
 ) -> Result<Option<Schedule>, StoreError> {
-    let network = network.to_owned();
+    let (network, session) = (network.to_owned(), store.session().to_owned());
     store
         .write(move |transaction| {
             let due: Vec<Schedule> = {
@@ -437,6 +458,7 @@ pub async fn claim(
                     continue;
                 }
                 schedule.progress.is_running = true;
+                schedule.progress.session = Some(session);
                 schedule.progress.attempts = schedule.progress.attempts.saturating_add(1);
                 schedule.next_at = schedule.terms.next_after(schedule.next_at, now);
                 schedule.write(transaction)?;
@@ -447,19 +469,59 @@ pub async fn claim(
         .await
 }
 
-/// Schedules of these owners in whose attempt a session died, or one still runs.
+/// Schedules of these owners with an attempt that this session must see to its end: its own, and those in which an earlier
+/// session died, which it takes over. An attempt of another session that is alive belongs to that session.
 ///
 /// # Errors
 /// [`StoreError`] if the database fails.
-pub fn interrupted(
+pub async fn adopt(
     store: &Store,
     network: &str,
     account: Address,
     owners: &[GolemId],
 ) -> Result<Vec<Schedule>, StoreError> {
+    let own = store.session();
     let (all, _) = list(store, network, None)?;
     let belongs = |one: &Schedule| one.account == account && owners.contains(&one.golem_id);
-    Ok(all.into_iter().filter(|one| one.progress.is_running && belongs(one)).collect())
+    let mut adopted = Vec::new();
+    for mut schedule in all.into_iter().filter(|one| one.progress.is_running && belongs(one)) {
+        let maker = schedule.progress.session.clone();
+        if maker.as_deref() == Some(own) {
+            adopted.push(schedule);
+        } else if maker.as_deref().is_none_or(|maker| !store.is_session_alive(maker))
+            && take_over(store, &schedule, maker).await?
+        {
+            schedule.progress.session = Some(own.to_owned());
+            adopted.push(schedule);
+        }
+    }
+    Ok(adopted)
+}
+
+/// Makes an attempt that a dead session left this session's. Returns false if another one was faster, or it has ended.
+async fn take_over(store: &Store, left: &Schedule, maker: Option<String>) -> Result<bool, StoreError> {
+    let (id, number, session) = (left.id.clone(), left.progress.attempts, store.session().to_owned());
+    store
+        .write(move |transaction| {
+            let Some(mut schedule) = get(transaction, &id)? else { return Ok(false) };
+            let progress = &mut schedule.progress;
+            if !progress.is_running || progress.attempts != number || progress.session != maker {
+                return Ok(false);
+            }
+            progress.session = Some(session);
+            schedule.write(transaction)?;
+            Ok(true)
+        })
+        .await
+}
+
+/// True if slices of the schedule may be signed at `now`: it was not cancelled and has not ended.
+///
+/// # Errors
+/// [`StoreError`] if the database fails.
+pub fn is_active(store: &Store, id: &str, now: u64) -> Result<bool, StoreError> {
+    let found = store.read(|connection| get(connection, id))?;
+    Ok(found.is_some_and(|one| one.state == ScheduleState::Active && now < one.terms.ends_at))
 }
 
 /// Notes the end of an attempt. Does nothing if its end was noted before.

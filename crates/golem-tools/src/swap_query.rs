@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alloy::eips::BlockId;
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, U256, U512};
 use serde_json::{Value, json};
 
 use crate::allowances::routers;
@@ -275,6 +275,13 @@ impl<'a> SwapQuery<'a> {
     }
 }
 
+/// Least amount that `paid` must bring at a price of `per_unit` raw units for each whole unit of a token with these
+/// decimals, in raw units, rounded up.
+pub(super) fn least_received(per_unit: U256, paid: U256, decimals: u8) -> U256 {
+    let unit = U512::from(U256::from(10).checked_pow(U256::from(decimals)).unwrap_or(U256::MAX));
+    U512::from(per_unit).saturating_mul(U512::from(paid)).div_ceil(unit).saturating_to()
+}
+
 /// Returns the wallet's whole balance of a token, in raw units.
 async fn balance(world: &ToolEnvironment, chain: &ConnectedChain, token: &TokenInfo) -> Result<U256, ToolError> {
     let owner = world.account(None)?;
@@ -297,4 +304,23 @@ pub(super) fn price_between(paid: &TokenAmount, out: &TokenAmount) -> Option<Rat
     let ten = |decimals: u8| U256::from(10).checked_pow(U256::from(decimals));
     let whole = |amount: &TokenAmount| Ratio::of(amount.raw(), ten(amount.decimals())?);
     whole(out)?.over(&whole(paid)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::U256;
+
+    use super::least_received;
+
+    #[test]
+    fn the_bound_of_a_price_is_rounded_up() {
+        // 0.0003 WETH for one USDC: 333 millionths of a USDC must bring 99.9 billionths of a WETH.
+        let least = |per_unit: u64, paid: u64| least_received(U256::from(per_unit), U256::from(paid), 6);
+        assert_eq!(least(300_000_000_000_000, 333), U256::from(99_900_000_000_u64));
+        assert_eq!(least(1, 333), U256::from(1), "a part of a unit counts as one");
+        assert_eq!(least(1, 2_000_000), U256::from(2));
+        assert_eq!(least(0, 333), U256::ZERO);
+        let huge = least_received(U256::MAX, U256::from(2_000_000), 6);
+        assert_eq!(huge, U256::MAX, "out of reach, and not wrapped round to little");
+    }
 }

@@ -1,26 +1,31 @@
 //! Slices of scheduled swaps, when they are due: each is a call of its owner, through the whole pipeline and with its own
 //! approval, under a key that lets it run once even if this process dies in it.
 
+use std::collections::HashSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use alloy::primitives::{Address, U256};
+use alloy::primitives::Address;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::state::SessionState;
-use bardo_base::error::ErrorCode;
+use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use bardo_safety::approval::AskedBy;
 use bardo_session::envelope::{CallStatus, ToolResponse};
 use bardo_store::StoreError;
-use golem_tools::engine::{Executor, Offer, PreviewResult, ToolCall, ToolInput};
-use golem_tools::schedules::{self, SLICE_TOOL, Schedule, ScheduledToken, SliceAttempt, SliceOutcome};
+use golem_tools::engine::{Executor, SignedCall, ToolCall, ToolInput};
+use golem_tools::schedules::{self, LEAST_PRICE, SLICE_TOOL, Schedule, ScheduledToken, SliceAttempt, SliceOutcome};
 
 /// Interval between two looks at the schedules.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Number of looks between two that resume open attempts.
+const RESUMED_EVERY: u32 = 30;
 /// Maximum length of the reason that a decision shows, in characters.
 const WHY: usize = 200;
 
@@ -31,16 +36,21 @@ pub(super) async fn follow(state: Arc<SessionState>) {
         account,
         network: state.sources.world.network_name(),
         owners: vec![GolemId::operator(), state.golem_id.clone()],
+        in_hand: Arc::default(),
         state,
     };
     let clock = Arc::clone(&runner.state.sources.clock);
     let _attendance = clock.attend();
-    let mut is_resumed = false;
+    let mut until_resumed = 0;
     loop {
         if runner.may_run() {
-            // What an earlier session was killed in goes first: its keys tell whether it was swapped.
-            is_resumed = is_resumed || runner.resume().await;
-            if is_resumed {
+            // What an earlier session was killed in goes first: its keys tell whether it was swapped. The same holds for an
+            // attempt of this session whose end could not be noted, or was not known yet.
+            if until_resumed == 0 && runner.resume().await {
+                until_resumed = RESUMED_EVERY;
+            }
+            if until_resumed > 0 {
+                until_resumed -= 1;
                 runner.run_due().await;
             }
         }
@@ -54,6 +64,8 @@ struct Runner {
     account: Address,
     network: String,
     owners: Vec<GolemId>,
+    /// Ids of the schedules whose attempt runs on a task of this session.
+    in_hand: Arc<Mutex<HashSet<String>>>,
 }
 
 impl Runner {
@@ -64,12 +76,12 @@ impl Runner {
         !is_stopped && !world.is_on_paper() && !*self.state.control.leaving.borrow()
     }
 
-    /// Ends the attempts in which an earlier session died. Returns false if they cannot be read now.
+    /// Goes on with the open attempts of dead sessions and of this one. Returns false if they cannot be read now.
     async fn resume(&self) -> bool {
         let store = &self.state.sources.ledger.store;
-        match schedules::interrupted(store, &self.network, self.account, &self.owners) {
-            Ok(interrupted) => {
-                for schedule in interrupted {
+        match schedules::adopt(store, &self.network, self.account, &self.owners).await {
+            Ok(open) => {
+                for schedule in open {
                     self.begin(schedule);
                 }
                 true
@@ -97,94 +109,103 @@ impl Runner {
     }
 
     /// Runs the present attempt of a schedule on a task of its own: a slice that waits for the operator holds up no other
-    /// schedule.
+    /// schedule. Does nothing if a task of this session is in it.
     fn begin(&self, schedule: Schedule) {
-        let state = Arc::clone(&self.state);
+        if !self.in_hand.lock().insert(schedule.id.clone()) {
+            return;
+        }
+        let (state, in_hand) = (Arc::clone(&self.state), Arc::clone(&self.in_hand));
         state.control.running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
-            let ended = state.swap_slice(&schedule).await;
-            if let Err(error) = ended {
-                // The attempt stays open, so that the next session asks its key how it ended.
+            if let Err(error) = state.swap_slice(&schedule).await {
+                // The attempt stays open, so that its key is asked again how it ended.
                 tracing::error!(%error, schedule = %schedule.id, "cannot note the end of a slice");
             }
+            in_hand.lock().remove(&schedule.id);
             state.control.running.fetch_sub(1, Ordering::SeqCst);
         });
     }
 }
 
 impl SessionState {
-    /// Swaps the next slice of a schedule, and notes how that ended.
-    async fn swap_slice(&self, schedule: &Schedule) -> Result<(), StoreError> {
+    /// Swaps the next slice of a schedule, and notes how that ended. An attempt whose end is not known stays open.
+    async fn swap_slice(&self, schedule: &Schedule) -> Result<(), ToolError> {
+        let Some(attempt) = self.attempt(schedule).await? else { return Ok(()) };
+        let now = self.sources.clock.now_millis();
+        schedules::finish(&self.sources.ledger.store, schedule, attempt, now).await.map_err(unavailable)
+    }
+
+    /// Makes the present attempt of a schedule, or learns how it ended; `None` if it has no known end yet.
+    async fn attempt(&self, schedule: &Schedule) -> Result<Option<SliceAttempt>, ToolError> {
         let is_operators = schedule.golem_id == GolemId::operator();
         let executor = if is_operators { &self.sources.operator } else { &self.sources.golem };
-        let slice = schedule.next_slice();
-        let attempt = match schedule.call() {
-            Ok(params) => match self.slice(executor, schedule, params).await {
-                // Another session is in this attempt, or its end is still open: it is not over, and must not be tried again.
-                SliceEnd::Answered(response) if is_in_progress(&response) => return Ok(()),
-                SliceEnd::Answered(response) => ended(schedule, slice, &response, self.sources.clock.now_millis()),
-                SliceEnd::BelowBound(message) => {
-                    let now = self.sources.clock.now_millis();
-                    SliceAttempt::unsigned(slice, now, SliceOutcome::BelowBound, &message)
-                }
-            },
-            Err(error) => {
-                let now = self.sources.clock.now_millis();
-                SliceAttempt::unsigned(slice, now, SliceOutcome::Failed, error.message())
+        let (slice, key, clock) = (schedule.next_slice(), schedule.key(), &self.sources.clock);
+        let failed = |why: &str| SliceAttempt::unsigned(slice, clock.now_millis(), SliceOutcome::Failed, why);
+        let is_signed = executor.signed_under(&key)?.is_some();
+        if !is_signed && self.has_ended(schedule)? {
+            // It died in this slice, and was cancelled, or its time was over, before a session went on.
+            return Ok(Some(failed("the schedule ended before this slice was signed")));
+        }
+        let response = match schedule.call() {
+            Ok(params) => self.slice(executor, schedule, params).await,
+            Err(error) => return Ok(Some(failed(error.message()))),
+        };
+        // Another session is in this attempt, or its end is still open: it is not over, and must not be tried again.
+        if response.error.as_ref().is_some_and(|error| error.code() == ErrorCode::CallInProgress) {
+            return Ok(None);
+        }
+        let attempt = ended(schedule, slice, &response, clock.now_millis());
+        match attempt.outcome {
+            SliceOutcome::Done | SliceOutcome::Unclear => Ok(Some(attempt)),
+            SliceOutcome::BelowBound | SliceOutcome::Failed | SliceOutcome::Rejected => {
+                // A refusal that came before the key was asked, such as a limit of calls, says nothing of what an earlier
+                // session signed under it.
+                let is_answer = |signed: SignedCall| signed.is_answered && signed.call_id == response.call_id;
+                Ok(executor.signed_under(&key)?.is_none_or(is_answer).then_some(attempt))
             }
-        };
-        let now = self.sources.clock.now_millis();
-        schedules::finish(&self.sources.ledger.store, schedule, attempt, now).await
-    }
-
-    /// Previews a slice, and commits it if it is sure to bring what the schedule asks for.
-    async fn slice(&self, executor: &Executor, schedule: &Schedule, params: Value) -> SliceEnd {
-        let (number, of) = (schedule.next_slice(), schedule.terms.slices);
-        let why = format!("slice {number} of {of} of the schedule {}", short_id(&schedule.id));
-        let call = ToolCall::new(SLICE_TOOL, ToolInput::Json(params));
-        let call = ToolCall {
-            idempotency_key: Some(schedule.key()),
-            asked_by: AskedBy::Agent { why: Some(SafeText::clean(&why, WHY)) },
-            ..call
-        };
-        let offer = match executor.offer(call).await {
-            PreviewResult::Held(offer) => *offer,
-            PreviewResult::Over(response) => return SliceEnd::Answered(response),
-        };
-        let (least, sure) = (schedule.terms.least(schedule.terms.slice(number)), sure(&offer, schedule.account));
-        match least.filter(|least| sure < *least) {
-            Some(least) => {
-                let _withdrawn = offer.withdraw().await;
-                let whole = |raw| whole(raw, &schedule.terms.token_out);
-                let symbol = &schedule.terms.token_out.symbol;
-                SliceEnd::BelowBound(format!(
-                    "it would be sure of {} {symbol}, and the schedule asks for {}",
-                    whole(sure),
-                    whole(least)
-                ))
-            }
-            None => SliceEnd::Answered(Box::new(offer.commit().await)),
         }
     }
+
+    /// Calls the swap of a slice. If the schedule is cancelled or its time is over before it is signed, the call is cancelled.
+    async fn slice(&self, executor: &Executor, schedule: &Schedule, params: Value) -> ToolResponse {
+        let (number, of) = (schedule.next_slice(), schedule.terms.slices);
+        let why = format!("slice {number} of {of} of the schedule {}", short_id(&schedule.id));
+        let call_id = executor.new_call_id();
+        let call = ToolCall {
+            call_id: Some(call_id),
+            idempotency_key: Some(schedule.key()),
+            asked_by: AskedBy::Agent { why: Some(SafeText::clean(&why, WHY)) },
+            ..ToolCall::new(SLICE_TOOL, ToolInput::Json(params))
+        };
+        let mut call = pin!(executor.call(call));
+        loop {
+            tokio::select! {
+                response = &mut call => return response,
+                () = self.sources.clock.pause(POLL_INTERVAL) => {
+                    // What cannot be read now is read again.
+                    if self.has_ended(schedule).is_ok_and(|ended| ended) {
+                        executor.cancel(call_id);
+                    }
+                }
+            }
+        }
+    }
+
+    /// True once nothing more of the schedule may be signed.
+    fn has_ended(&self, schedule: &Schedule) -> Result<bool, ToolError> {
+        let now = self.sources.clock.now_millis();
+        schedules::is_active(&self.sources.ledger.store, &schedule.id, now).map(|active| !active).map_err(unavailable)
+    }
 }
 
-/// End of the call of a slice.
-enum SliceEnd {
-    /// The call answered.
-    Answered(Box<ToolResponse>),
-    /// It was withdrawn, because it could bring less than the schedule asks for.
-    BelowBound(String),
+fn unavailable(error: StoreError) -> ToolError {
+    ToolError::new(ErrorCode::StoreUnavailable, error)
 }
 
-/// True if the call's key belongs to an attempt that has not ended.
-fn is_in_progress(response: &ToolResponse) -> bool {
-    response.error.as_ref().is_some_and(|error| error.code() == ErrorCode::CallInProgress)
-}
-
-/// Amount that a previewed slice brings the account at least, in raw units.
-fn sure(offer: &Offer, account: Address) -> U256 {
-    let inflows = offer.preview().payload.proposal().inflows.iter().filter(|inflow| inflow.recipient == account);
-    inflows.fold(U256::ZERO, |sum, inflow| sum.saturating_add(inflow.at_least))
+/// True if the swap could bring less than the schedule asks for.
+fn is_below_bound(error: &ToolError) -> bool {
+    error.code() == ErrorCode::SafetySlippage
+        && error.details().get("parameter").is_some_and(|parameter| parameter == LEAST_PRICE)
 }
 
 /// Describes the end of a slice by the response of its call.
@@ -204,6 +225,11 @@ fn ended(schedule: &Schedule, slice: u32, response: &ToolResponse, now: u64) -> 
         // Signed: repeated it could be swapped twice.
         CallStatus::Partial => SliceOutcome::Unclear,
         CallStatus::Rejected if code == Some(ErrorCode::ApprovalRefused) => SliceOutcome::Rejected,
+        CallStatus::Rejected | CallStatus::Blocked | CallStatus::Error
+            if response.error.as_ref().is_some_and(is_below_bound) =>
+        {
+            SliceOutcome::BelowBound
+        }
         CallStatus::Rejected | CallStatus::Blocked | CallStatus::Error | CallStatus::Simulated => SliceOutcome::Failed,
     };
     let is_done = outcome == SliceOutcome::Done;
@@ -224,8 +250,4 @@ fn ended(schedule: &Schedule, slice: u32, response: &ToolResponse, now: u64) -> 
 /// The last characters of an id, which differ from one schedule to the next.
 fn short_id(id: &str) -> &str {
     id.char_indices().rev().nth(5).and_then(|(at, _)| id.get(at..)).unwrap_or(id)
-}
-
-fn whole(raw: U256, token: &ScheduledToken) -> String {
-    TokenAmount::new(raw, token.decimals).map_or_else(|_| raw.to_string(), |amount| amount.to_string())
 }

@@ -30,7 +30,8 @@ const LOOKBACK_MILLIS: u64 = 86_400_000;
 const REQUESTS: u32 = 24;
 const LOGS: usize = 2_000;
 
-/// Most deposits whose fills are looked for, the newest first.
+/// Most deposits whose fills are looked for, the newest first. Anybody may deposit in the name of an account, so that their number
+/// is not the account's own to bound.
 const MOST_DEPOSITS: usize = 20;
 
 /// Status of a filled relay in a pool (`FillStatus.Filled`).
@@ -83,6 +84,15 @@ pub(crate) struct KnownDeposit {
     pub remark: Option<&'static str>,
 }
 
+/// Deposits of an account, with what became of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KnownDeposits {
+    /// Deposits, the oldest first.
+    pub deposits: Vec<KnownDeposit>,
+    /// True if there may be others: the logs of the day could not be read whole, or there are more than are shown.
+    pub is_partial: bool,
+}
+
 fn lookback(chain: &ConnectedChain, head: u64) -> u64 {
     head.saturating_sub(LOOKBACK_MILLIS / chain.network().block_millis.max(1)).max(1)
 }
@@ -98,8 +108,8 @@ async fn logs_of(chain: &ConnectedChain, transaction: B256) -> Result<Option<Vec
     Ok(receipt.map(|receipt| receipt.logs().iter().map(|log| log.inner.clone()).collect()))
 }
 
-/// Reads the newest deposits of an account from a chain's pool, the oldest first, with what became of each. `to` connects the
-/// destinations.
+/// Reads the newest deposits of an account from a chain's pool, or the one with the `wanted` id, with what became of each. `to`
+/// connects the destinations.
 ///
 /// # Errors
 /// `CHAIN_UNSUPPORTED` without a pool in the address book, or the error of the source. A destination that does not answer leaves
@@ -109,50 +119,74 @@ pub(crate) async fn deposits<'a>(
     account: Address,
     wanted: Option<U256>,
     to: impl Fn(u64) -> Result<&'a ConnectedChain, ToolError>,
-) -> Result<Vec<KnownDeposit>, ToolError> {
+) -> Result<KnownDeposits, ToolError> {
     let pool = source.contract(KnownContract::AcrossSpokePool)?;
-    let origin = source.network().chain_id;
     let head = head_number(source).await?;
     let range = (lookback(source, head), head);
     let query = LogQuery {
         addresses: vec![pool],
         events: DepositEvent::SIGNATURES.to_vec(),
         first: None,
-        second: None,
+        second: wanted.map(B256::from),
         third: Some(account.into_word()),
     };
-    let read = read_backwards(source, &query, range, &mut LogBudget::new(REQUESTS, LOGS), |_| false).await?;
-    let mut known: Vec<KnownDeposit> = read.logs.iter().filter_map(|log| opened(log, origin)).collect();
-    let skip = match wanted {
-        Some(_) => 0,
-        None => known.len().saturating_sub(MOST_DEPOSITS),
-    };
-    known.drain(..skip);
-    for deposit in &mut known {
-        match to(deposit.destination_chain_id) {
-            Ok(destination) => {
-                if let Err(error) = look(destination, deposit).await {
-                    if error.code() == ErrorCode::ChainUnsupported {
-                        deposit.remark = Some("the destination's address book has no SpokePool");
-                    } else {
-                        deposit.remark = Some("the destination does not answer");
-                    }
-                    deposit.state = DepositState::Unclear;
-                }
-            }
-            Err(_) => {
-                deposit.state = DepositState::Unclear;
-                deposit.remark = Some("the destination is not connected");
-            }
-        }
+    let (mut known, mut is_partial) = newest(source, &query, range).await?;
+    look_all(&mut known, &to).await;
+    let expired: Vec<KnownDeposit> =
+        known.iter().filter(|deposit| deposit.state == DepositState::Expired).cloned().collect();
+    if expired.is_empty() {
+        return Ok(KnownDeposits { deposits: known, is_partial });
     }
-    if known.iter().any(|deposit| deposit.state == DepositState::Expired) {
+    if wanted.is_some() {
+        // A refund names no deposit: the others that it may be of must be known.
+        let (mut others, is_part) = newest(source, &LogQuery { second: None, ..query }, range).await?;
+        others.retain(|other| expired.iter().all(|one| one.relay.depositId != other.relay.depositId));
+        look_all(&mut others, &to).await;
+        is_partial |= is_part;
+        known.extend(others);
+    }
+    if is_partial {
+        for deposit in known.iter_mut().filter(|deposit| deposit.state == DepositState::Expired) {
+            deposit.remark = Some("too many deposits name this account to tell which one a refund is of");
+        }
+    } else {
         let first = known.iter().map(|deposit| deposit.deposited.1).min().unwrap_or(range.0);
         let paid = refunds(source, (pool, account), (first, head)).await?;
         allot(&mut known, &paid);
     }
     known.retain(|deposit| wanted.is_none_or(|id| deposit.relay.depositId == id));
-    Ok(known)
+    Ok(KnownDeposits { deposits: known, is_partial })
+}
+
+/// The newest deposits that a query finds, the oldest first; true if there may be others.
+async fn newest(
+    source: &ConnectedChain,
+    query: &LogQuery,
+    range: (u64, u64),
+) -> Result<(Vec<KnownDeposit>, bool), ToolError> {
+    let read = read_backwards(source, query, range, &mut LogBudget::new(REQUESTS, LOGS), |_| false).await?;
+    let origin = source.network().chain_id;
+    let mut known: Vec<KnownDeposit> = read.logs.iter().filter_map(|log| opened(log, origin)).collect();
+    let skipped = known.len().saturating_sub(MOST_DEPOSITS);
+    known.drain(..skipped);
+    Ok((known, skipped > 0 || read.from > range.0))
+}
+
+/// Looks for the fill of each deposit. A destination that does not answer leaves its deposits unclear.
+async fn look_all<'a>(known: &mut [KnownDeposit], to: &impl Fn(u64) -> Result<&'a ConnectedChain, ToolError>) {
+    for deposit in known {
+        let looked = match to(deposit.destination_chain_id) {
+            Ok(destination) => look(destination, deposit).await.map_err(|error| match error.code() {
+                ErrorCode::ChainUnsupported => "the destination's address book has no SpokePool",
+                _ => "the destination does not answer",
+            }),
+            Err(_) => Err("the destination is not connected"),
+        };
+        if let Err(remark) = looked {
+            deposit.state = DepositState::Unclear;
+            deposit.remark = Some(remark);
+        }
+    }
 }
 
 fn opened(placed: &PlacedLog, origin: u64) -> Option<KnownDeposit> {

@@ -61,6 +61,38 @@ pub(super) struct KeyClaim {
     call_id: CallId,
 }
 
+/// Call that may have signed something under a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignedCall {
+    /// Id of the call.
+    pub call_id: CallId,
+    /// True if its answer is stored under the key.
+    pub is_answered: bool,
+}
+
+/// Returns the call that may have signed something under an actor's key; `None` if none has.
+///
+/// # Errors
+/// `STORE_UNAVAILABLE` if the table cannot be read.
+pub(super) fn signed_under(store: &Store, golem_id: &GolemId, key: &str) -> Result<Option<SignedCall>, ToolError> {
+    let found = store.read(|connection| {
+        let row = connection.query_row(
+            "SELECT call_id, response IS NOT NULL FROM engine_idempotency WHERE golem_id = ?1 AND key = ?2 AND acting <> 0",
+            params![golem_id.as_str(), key],
+            |row| Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?)),
+        );
+        Ok::<_, StoreError>(row.optional()?)
+    });
+    let Some((call_id, is_answered)) = found.map_err(unavailable)? else { return Ok(None) };
+    let call_id = call_id.parse().map_err(|error| {
+        ToolError::new(
+            ErrorCode::StoreUnavailable,
+            format_args!("the call stored under this key cannot be read: {error}"),
+        )
+    })?;
+    Ok(Some(SignedCall { call_id, is_answered }))
+}
+
 /// Result of claiming a key.
 pub(super) enum ClaimResult {
     /// First call with this key. Run it, then [`KeyClaim::keep`] or [`KeyClaim::release`].

@@ -31,7 +31,7 @@ pub use executor::{Executor, ExecutorConfig, Hook, HookCall, Offer, PreviewResul
 pub use export::{mcp_list, openai_list};
 pub use input::{MAX_INPUT_BYTES, MAX_INPUT_DEPTH, ToolInput, json_fault, unambiguous};
 pub use keyring::{Faucet, KeyRevocations, ListedSessionKey, SessionKeyring};
-pub use keys::{MIGRATIONS, forget_keys};
+pub use keys::{MIGRATIONS, SignedCall, forget_keys};
 pub use profiles::categories_of;
 pub use steps::{StepCaller, StepFailure};
 pub use tool::{ReadTool, RecordTool, ToolDef, ToolReply, WriteTool};

@@ -18,7 +18,7 @@ use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::units::{TokenAmount, Usd};
-use bardo_safety::pipeline::CommitOutcome;
+use bardo_safety::pipeline::{CommitOutcome, CommitState};
 use bardo_safety::proposal::{
     AllowanceBound, AllowanceKind, Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent,
 };
@@ -64,13 +64,13 @@ pub struct Output {
     block_number: Option<u64>,
     /// Symbol of the token that was paid.
     paid_token: String,
-    /// Amount that was paid, in whole tokens: the threshold.
+    /// Amount that was paid, in whole tokens: the threshold; zero if the release failed.
     paid: String,
     /// Value of the payment in dollars at preparation; absent without a price.
     paid_usd: Option<String>,
-    /// Assets that were received.
+    /// Assets that were received; none if the release failed.
     received: Vec<ReceivedRow>,
-    /// Value of the assets in dollars at preparation.
+    /// Value of the assets in dollars at preparation; zero if the release failed.
     received_usd: String,
     /// Number of the release.
     nonce: String,
@@ -91,7 +91,29 @@ pub struct BurnPlan {
     value: Usd,
 }
 
+/// Payment in whole tokens and dollars, and dollars that came in, as far as the action went.
+#[derive(Debug, PartialEq, Eq)]
+struct BurnSums {
+    paid: String,
+    paid_usd: Option<String>,
+    received_usd: String,
+}
+
+/// True if the release failed: then what was planned must not read as what happened.
+fn has_failed(state: &CommitState) -> bool {
+    matches!(state, CommitState::Reverted | CommitState::Stopped { .. })
+}
+
 impl BurnPlan {
+    fn sums(&self, state: &CommitState) -> BurnSums {
+        let unless_failed = |usd| dollars(if has_failed(state) { Usd::ZERO } else { usd });
+        BurnSums {
+            paid: if has_failed(state) { "0".to_owned() } else { self.cost.to_string() },
+            paid_usd: self.cost_usd.map(unless_failed),
+            received_usd: unless_failed(self.value),
+        }
+    }
+
     fn sentence(&self) -> String {
         let symbols: Vec<&str> = self.assets.iter().map(|(row, ..)| row.symbol.as_str()).collect();
         let (cost, paid) = (&self.cost, &self.resource.symbol);
@@ -230,7 +252,8 @@ impl WriteTool for ExecuteBurn {
             leg.purpose == LegPurpose::Main && leg.state == TxState::Confirmed
         };
         let main = committed.legs.iter().find(is_main);
-        let rows = plan.assets.iter().map(|(row, token, simulated)| {
+        let sums = plan.sums(&committed.state);
+        let rows = plan.assets.iter().filter(|_| !has_failed(&committed.state)).map(|(row, token, simulated)| {
             let transfers = main.filter(|_| !row.asset.is_zero()).map(|leg| {
                 let own = leg.logs.iter().filter(|log| log.address == row.asset);
                 let events = own.filter_map(|log| Erc20::Transfer::decode_log(log).ok());
@@ -246,10 +269,10 @@ impl WriteTool for ExecuteBurn {
             tx_hash: sent.tx_hash,
             block_number: sent.block_number,
             paid_token: plan.resource.symbol.to_string(),
-            paid: plan.cost.to_string(),
-            paid_usd: plan.cost_usd.map(dollars),
+            paid: sums.paid,
+            paid_usd: sums.paid_usd,
             received,
-            received_usd: dollars(plan.value),
+            received_usd: sums.received_usd,
             nonce: plan.nonce.to_string(),
             gas_used: sent.gas_used,
             explorer_url: sent.explorer_url,
@@ -311,4 +334,40 @@ async fn received(
         assets.push((row, token, received));
     }
     Ok(assets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bardo_base::text::SafeText;
+
+    #[test]
+    fn a_release_that_failed_has_paid_and_brought_nothing() {
+        let usd = |text: &str| text.parse::<Usd>().unwrap();
+        let token = |symbol: &str| TokenInfo {
+            id: TokenId::Erc20(Address::repeat_byte(1)),
+            symbol: SafeText::clean(symbol, 10),
+            name: SafeText::clean(symbol, 10),
+            decimals: 18,
+            listed: true,
+        };
+        let plan = BurnPlan {
+            account: Address::repeat_byte(2),
+            resource: token("UNI"),
+            cost: TokenAmount::new(U256::from(4), 0).unwrap(),
+            cost_usd: Some(usd("30")),
+            nonce: U256::ZERO,
+            assets: Vec::new(),
+            value: usd("40"),
+        };
+        let sums = |paid: &str, paid_usd: &str, received_usd: &str| BurnSums {
+            paid: paid.to_owned(),
+            paid_usd: Some(paid_usd.to_owned()),
+            received_usd: received_usd.to_owned(),
+        };
+        assert_eq!(plan.sums(&CommitState::Done), sums("4", "30.00", "40.00"));
+        assert_eq!(plan.sums(&CommitState::Reverted), sums("0", "0.00", "0.00"));
+        let stopped = CommitState::Stopped { code: ErrorCode::Halted, why: "a stop".to_owned() };
+        assert_eq!(plan.sums(&stopped), sums("0", "0.00", "0.00"));
+    }
 }

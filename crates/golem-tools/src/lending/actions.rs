@@ -40,6 +40,9 @@ pub(super) use crate::shared::CHECKS;
 /// Least gas limit of the pool's calls. The pool uses up to 350,000 for plain tokens; tokens with more code need more.
 const POOL_GAS: u64 = 900_000;
 
+/// Detail of the refusal of a borrowing that more collateral would make possible.
+pub(crate) const LACKS_COLLATERAL: &str = "lacks_collateral";
+
 /// Gas of such a call without the account's reserves, and for each reserve that the health factor rests on. A reserve of
 /// the devnet costs 43,000; elsewhere its price is behind more contracts.
 const CALL_GAS: u64 = 400_000;
@@ -319,7 +322,7 @@ impl Amounts<'_> {
                         dollars(worth),
                         dollars_left(available)
                     );
-                    return Err(invalid("amount", &what));
+                    return Err(invalid("amount", &what).detail(LACKS_COLLATERAL, true));
                 }
                 Ok((LendingCall::Borrow { asset, amount }, amount, false))
             }

@@ -9,6 +9,8 @@ pub mod lending_supply;
 pub mod lending_withdraw;
 pub mod liquidations;
 
+pub(crate) use self::actions::LACKS_COLLATERAL;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::eips::BlockId;

@@ -73,15 +73,16 @@ proptest! {
 }
 
 #[test]
-fn the_bound_of_a_slice_is_rounded_up() {
-    // 0.0003 WETH for one USDC: 333 millionths of a USDC must bring 99.9 billionths of a WETH, and one raw unit 3·10⁸ wei.
-    let bound = ScheduleTerms { least_per_unit: Some(U256::from(300_000_000_000_000_u64)), ..terms(1_000, 3) };
-    assert_eq!(bound.least(U256::from(333)), Some(U256::from(99_900_000_000_u64)));
-    let odd = ScheduleTerms { least_per_unit: Some(U256::from(1)), ..terms(1_000, 3) };
-    assert_eq!(odd.least(U256::from(333)), Some(U256::from(1)), "a part of a unit counts as one");
-    assert_eq!(terms(1_000, 3).least(U256::from(333)), None);
-    let huge = ScheduleTerms { least_per_unit: Some(U256::MAX), ..terms(1_000, 3) };
-    assert_eq!(huge.least(U256::from(2_000_000)), Some(U256::MAX), "out of reach, and not wrapped round to little");
+fn the_call_of_a_slice_carries_its_bounds() {
+    let mut bound = schedule("a", &ada());
+    let call = bound.call().unwrap();
+    assert_eq!((&call["amount"], call.get("least_price"), call.get("slippage_bps")), (&json!("0.000333"), None, None));
+    bound.terms.least_per_unit = Some(U256::from(300_000_000_000_000_u64));
+    bound.terms.slippage_bps = Some(30);
+    bound.progress.done = 2;
+    let call = bound.call().unwrap();
+    let wanted = (&json!("0.000334"), &json!("0.0003"), &json!(30), &json!(false));
+    assert_eq!((&call["amount"], &call["least_price"], &call["slippage_bps"], &call["prefer_uniswapx"]), wanted);
 }
 
 #[test]
@@ -104,8 +105,12 @@ async fn a_slice_is_taken_by_one_session_and_noted_once() {
     let first = claimed(&store, &owners, START).await.unwrap();
     assert_eq!((first.key().as_str(), first.next_at), ("schedule:a:1", START + 60_000));
     assert!(claimed(&other, &owners, START + 3_600_000).await.is_none(), "it runs");
-    let open = interrupted(&other, NETWORK, Address::repeat_byte(1), &owners).unwrap();
-    assert_eq!(open, std::slice::from_ref(&first), "a session that starts now asks the key of this attempt");
+    let open = |store| {
+        let owners = owners.clone();
+        async move { adopt(store, NETWORK, Address::repeat_byte(1), &owners).await.unwrap() }
+    };
+    assert_eq!(open(&store).await, std::slice::from_ref(&first), "its own attempt, whose end could not be noted");
+    assert_eq!(open(&other).await, [], "it belongs to a session that is alive");
     let paid =
         SliceAttempt { paid: Some(U256::from(333)), received: Some(U256::from(9)), ..attempt(SliceOutcome::Done) };
     for _ in 0..2 {
@@ -119,6 +124,65 @@ async fn a_slice_is_taken_by_one_session_and_noted_once() {
     );
     assert!(claimed(&store, &owners, START + 59_999).await.is_none());
     assert_eq!(claimed(&store, &owners, START + 60_000).await.unwrap().key(), "schedule:a:2");
+}
+
+/// The first session died in a slice: of two that begin then, one goes on with it.
+#[tokio::test]
+async fn the_slice_of_a_dead_session_is_taken_over_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let owners = [ada()];
+    let died = open(folder.path());
+    assert!(insert(&died, schedule("a", &owners[0])).await.unwrap());
+    let left = claimed(&died, &owners, START).await.unwrap();
+    drop(died);
+    let (store, other) = (open(folder.path()), open(folder.path()));
+    let adopted = |store| {
+        let owners = owners.clone();
+        async move { adopt(store, NETWORK, Address::repeat_byte(1), &owners).await.unwrap() }
+    };
+    assert_eq!(adopt(&store, NETWORK, Address::repeat_byte(2), &owners).await.unwrap(), [], "of another account");
+    assert_eq!(adopt(&store, NETWORK, Address::repeat_byte(1), &[GolemId::operator()]).await.unwrap(), []);
+    let taken = adopted(&store).await;
+    assert_eq!((taken.len(), taken[0].key(), taken[0].progress.attempts), (1, left.key(), 1));
+    assert_eq!(adopted(&other).await, [], "the first of them has it");
+    assert!(!take_over(&other, &left, left.progress.session.clone()).await.unwrap(), "nor by what it read before");
+    finish(&store, &taken[0], attempt(SliceOutcome::Unclear), START).await.unwrap();
+    assert_eq!(adopted(&store).await, []);
+}
+
+/// Rows of ended schedules cannot fill the disk, however many an agent makes and cancels; an open attempt keeps its row.
+#[tokio::test]
+async fn the_oldest_ended_schedules_are_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let (ada, eve) = (ada(), "eve".parse::<GolemId>().unwrap());
+    for (id, owner) in [("0", &ada), ("1", &eve), ("2", &ada)] {
+        let mut one = schedule(id, owner);
+        one.state = ScheduleState::Cancelled;
+        one.progress.is_running = id == "2";
+        assert!(insert(&store, one).await.unwrap());
+    }
+    for number in 0..KEPT_ENDED {
+        let mut one = schedule(&format!("9{number:04}"), &ada);
+        one.state = ScheduleState::Done;
+        assert!(insert(&store, one).await.unwrap());
+    }
+    let (all, _) = list(&store, NETWORK, None).unwrap();
+    assert_eq!(all.len(), KEPT_ENDED + 2);
+    assert!(all.iter().all(|one| one.id != "0"));
+    assert!(["1", "2"].iter().all(|id| all.iter().any(|one| one.id == *id)));
+}
+
+#[tokio::test]
+async fn what_is_cancelled_or_late_is_not_active() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    assert!(insert(&store, schedule("a", &ada())).await.unwrap());
+    assert!(is_active(&store, "a", START + 599_999).unwrap());
+    assert!(!is_active(&store, "a", START + 600_000).unwrap());
+    assert!(!is_active(&store, "b", START).unwrap());
+    cancel(&store, "a", ada()).await.unwrap();
+    assert!(!is_active(&store, "a", START).unwrap());
 }
 
 #[tokio::test]

@@ -5,10 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::across::status::{DepositState, KnownDeposit, deposits};
+use crate::across::status::{DepositState, KnownDeposit, KnownDeposits, deposits};
 use crate::engine::{CallContext, ReadTool, ToolDef, ToolEnvironment, ToolReply};
 use crate::shared::invalid;
-use bardo_base::error::ToolError;
+use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
@@ -67,6 +67,8 @@ pub struct Output {
     deposits: Vec<DepositEntry>,
     /// Number of deposits.
     count: usize,
+    /// True if there may be others: the logs of the day could not be read whole, or there are more than are listed.
+    is_partial: bool,
     /// Every deposit with its status, such as "3: filled, 4: expired"; empty if there is none.
     states: String,
 }
@@ -115,7 +117,12 @@ impl ReadTool for AcrossGetDepositStatus {
         let source = world.chain(&params.source_chain)?;
         let account = world.account(None)?;
         context.step("Reading chain state");
-        let found = deposits(source, account, wanted, |chain_id| world.chain(&chain_id.to_string())).await?;
+        let KnownDeposits { deposits: found, is_partial } =
+            deposits(source, account, wanted, |chain_id| world.chain(&chain_id.to_string())).await?;
+        if found.is_empty() && is_partial {
+            let what = format_args!("the logs of the last day on {} could not be read whole", source.network());
+            return Err(ToolError::new(ErrorCode::ChainUnreachable, what));
+        }
         if let (true, Some(id)) = (found.is_empty(), wanted) {
             let what = format_args!(
                 "the SpokePool of {} has no deposit {id} of {account} within the last day",
@@ -131,10 +138,11 @@ impl ReadTool for AcrossGetDepositStatus {
         let states = words.collect::<Vec<_>>().join(", ");
         let explanation = match entries.is_empty() {
             true => "No deposit within the last day.".to_owned(),
+            false if is_partial => format!("By the logs of both chains, deposit {states}. There may be others."),
             false => format!("By the logs of both chains, deposit {states}."),
         };
         let count = entries.len();
-        Ok(ToolReply::new(Output { deposits: entries, count, states }, explanation))
+        Ok(ToolReply::new(Output { deposits: entries, count, is_partial, states }, explanation))
     }
 }
 

@@ -13,8 +13,9 @@ use crate::engine::{CallContext, ToolDef, ToolEnvironment, ToolReply, WriteTool}
 use crate::mev::{MevMeasure, RouteCriteria, TradeVisibility, liquidity_share, measures, size_advice};
 use crate::orders::{self, card};
 use crate::route::{impact_of, impact_reached, pools_of};
-use crate::shared::{WORST_IMPACT, explorer_url, whole};
-use crate::swap_query::{FoundRoute, SwapQuery, price_between, slippage};
+use crate::schedules::LEAST_PRICE;
+use crate::shared::{WORST_IMPACT, explorer_url, invalid, whole};
+use crate::swap_query::{FoundRoute, SwapQuery, least_received, price_between, slippage};
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::format::short_hash;
@@ -75,6 +76,10 @@ pub struct Params {
     /// Prefer a UniswapX auction over a swap through pools.
     #[serde(default = "crate::swap_query::yes")]
     prefer_uniswapx: bool,
+    /// Least price that the swap must be sure to get, after slippage: whole units of token_out for one of token_in. It
+    /// is checked whenever the swap is quoted again, so also while it waits for a decision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    least_price: Option<String>,
 }
 
 fn three_hundred() -> u64 {
@@ -247,7 +252,9 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Swa
     let mut quoted_at = world.clock.now_millis();
     let mut found = ask.find_route(world).await?;
     if way.auction.is_some() {
-        return by_auction(context, &params, &ask, &found, way.why).await;
+        let (proposal, prepared) = by_auction(context, &params, &ask, &found, way.why).await?;
+        check_least_price(params.least_price.as_deref(), &ask, &proposal)?;
+        return Ok((proposal, prepared));
     }
     if let (TokenId::Native, FixedAmount::In(whole)) = (ask.token_in.id, ask.exact)
         && params.amount.trim().eq_ignore_ascii_case("max")
@@ -268,6 +275,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Swa
     let (trade, main) =
         router_call(context, &ask, &route, claim.as_ref(), &payment, (router, version), deadline).await?;
     let proposal = proposal(context, &ask, &route, &trade, payment.with(main), [quoted_at, deadline])?;
+    check_least_price(params.least_price.as_deref(), &ask, &proposal)?;
     let prepared = SwapPlan {
         token_in: ask.token_in.clone(),
         token_out: ask.token_out.clone(),
@@ -280,6 +288,32 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Swa
         auction: None,
     };
     Ok((proposal, prepared))
+}
+
+/// Compares what the proposal is sure to bring the account with the price that the caller asks for.
+///
+/// # Errors
+/// `SAFETY_SLIPPAGE` that names the parameter if it may bring less.
+fn check_least_price(price: Option<&str>, ask: &SwapQuery<'_>, proposal: &Proposal) -> Result<(), ToolError> {
+    let Some(price) = price else { return Ok(()) };
+    let (token_in, token_out) = (&ask.token_in, &ask.token_out);
+    let price = TokenAmount::parse(price, token_out.decimals).map_err(|error| invalid(LEAST_PRICE, &error))?;
+    let paid = proposal.outflows.iter().fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
+    let own =
+        proposal.inflows.iter().filter(|flow| flow.recipient == proposal.account && flow.token.id == token_out.id);
+    let sure = own.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.at_least));
+    let least = least_received(price.raw(), paid, token_in.decimals);
+    if sure >= least {
+        return Ok(());
+    }
+    let amount = |raw| TokenAmount::new(raw, token_out.decimals).map(|amount| amount.to_string());
+    let (sure, least) = (amount(sure)?, amount(least)?);
+    let what = format_args!("it would be sure of {sure} {}, and {LEAST_PRICE} asks for {least}", token_out.symbol);
+    Err(ToolError::new(ErrorCode::SafetySlippage, what)
+        .detail("parameter", LEAST_PRICE)
+        .detail("sure", sure.clone())
+        .detail("least", least.clone())
+        .suggest("Wait for a better price, or ask for a lower one."))
 }
 
 /// The swap as an order for fillers to bid on.

@@ -9,6 +9,7 @@ use super::super::{Arguments, DialectTool, HeldCall, NativeCall};
 use super::reads::{in_pool_order, known_protocol, position_id, protocol_key, shown};
 use super::{AlmanakSession, Answer, Failure, Outcome, native};
 use crate::engine::{CallStatus, ConnectedChain, ToolResponse, address};
+use crate::lending::LACKS_COLLATERAL;
 use crate::shared::{contract_of, invalid};
 use bardo_base::contracts::KnownContract;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -63,7 +64,12 @@ impl AlmanakSession {
             None => None,
         };
         let before = match before {
-            Some(before) => Some(self.do_first(before, dry_run).await?),
+            Some(before) => {
+                if !dry_run {
+                    self.refuse_hopeless(&call).await?;
+                }
+                Some(self.do_first(before, dry_run).await?)
+            }
             None => None,
         };
         let (native_tool, place) = (call.tool, chain_of(&call));
@@ -75,6 +81,28 @@ impl AlmanakSession {
         match before {
             Some(before) => after(before, answer),
             None => answer,
+        }
+    }
+
+    /// Simulates a write before the one that has to come first, so that nothing is sent for an action that is refused whatever comes
+    /// first: by the policy, the phase, a stop, its parameters, or the market.
+    async fn refuse_hopeless(&self, call: &NativeCall) -> Result<(), Failure> {
+        let response = self.native.call(call.clone(), true).await;
+        // What more collateral may mend.
+        let is_mended = response.error.as_ref().is_some_and(|error| {
+            matches!(error.code(), ErrorCode::SafetyHealthFactor | ErrorCode::SafetySimulationFailed)
+                || error.details().get(LACKS_COLLATERAL) == Some(&Value::Bool(true))
+        });
+        match response.status {
+            CallStatus::Blocked | CallStatus::Rejected | CallStatus::Error if !is_mended => {
+                Err(Failure::Native(call.tool, Box::new(response)))
+            }
+            CallStatus::Blocked
+            | CallStatus::Rejected
+            | CallStatus::Error
+            | CallStatus::Success
+            | CallStatus::Simulated
+            | CallStatus::Partial => Ok(()),
         }
     }
 

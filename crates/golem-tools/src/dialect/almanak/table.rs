@@ -620,7 +620,9 @@ pub static TOOLS: &[DialectTool] = &[
     DialectTool {
         name: "borrow_lending",
         description: "Borrows from Aave V3. The collateral is supplied first, as a write of its own with its own \
-                      checks; a collateral_amount of 0 borrows against what is supplied already.",
+                      checks, and stays supplied if the borrowing is refused afterwards; a borrowing that no \
+                      collateral makes possible is refused before. A collateral_amount of 0 borrows against what is \
+                      supplied already.",
         category: ToolGroup::Action,
         risk: DialectRisk::High,
         idempotent: false,

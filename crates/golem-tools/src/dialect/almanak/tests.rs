@@ -539,6 +539,11 @@ async fn a_borrowing_supplies_its_collateral_first() {
     assert_eq!((calls.len(), calls[0].0.tool, calls[0].1), (1, "lending_supply", Some(true)), "{calls:?}");
     assert_eq!(calls[0].0.params["token"], "WETH");
     assert_eq!(response.status, CallStatus::Error, "the supply failed, so nothing is borrowed");
+    let mut real = borrow("0.5");
+    real["dry_run"] = json!(false);
+    let (calls, response) = becomes("borrow_lending", real, None).await;
+    assert_eq!((calls.len(), calls[0].0.tool, calls[0].1), (1, "lending_borrow", Some(true)), "{calls:?}");
+    assert_eq!(response.status, CallStatus::Error, "the borrowing cannot be, so nothing is supplied for it");
     let (calls, _) = becomes("borrow_lending", borrow("0"), None).await;
     assert_eq!((calls.len(), calls[0].0.tool), (1, "lending_borrow"), "{calls:?}");
     let (calls, response) = becomes("borrow_lending", borrow("."), None).await;

@@ -43,7 +43,7 @@ use super::catalog::{Catalog, CatalogEntry};
 use super::context::{CallConditions, CallContext};
 use super::environment::ToolEnvironment;
 use super::input::{AMOUNT, ToolInput};
-use super::keys::{ClaimResult, KeyClaim, OrphanedKey};
+use super::keys::{self, ClaimResult, KeyClaim, OrphanedKey, SignedCall};
 use super::rate::CallRate;
 use super::tool::{Handler, ReadJob, WriteJob};
 use super::write_access::{ApprovalMode, WriteAccess};
@@ -251,6 +251,18 @@ impl Executor {
     /// Creates an id for a future call.
     pub fn new_call_id(&self) -> CallId {
         CallId::new(self.shared.world.clock.now_millis())
+    }
+
+    /// Returns the call of this actor that may have signed something under an idempotency key; `None` if none has, so that
+    /// the key's call can be made anew.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE` without a database, or if it cannot be read.
+    pub fn signed_under(&self, key: &str) -> Result<Option<SignedCall>, ToolError> {
+        let Some(store) = self.store() else {
+            return Err(ToolError::new(ErrorCode::StoreUnavailable, "no database is open"));
+        };
+        keys::signed_under(store, &self.shared.golem_id, key)
     }
 
     /// Calls a tool. Needs a tokio runtime with time enabled. Dropping the future cancels a read, and cancels a write

@@ -1,6 +1,7 @@
 //! Previews and transactions as JSON for envelopes. They hold all that an operator or a model needs to judge an action;
 //! amounts are in whole tokens with dollar values.
 
+use alloy::primitives::U256;
 use serde_json::{Map, Value, json};
 
 use bardo_base::units::TokenAmount;
@@ -8,7 +9,7 @@ use bardo_safety::guardian::GuardianOpinion;
 use bardo_safety::pipeline::{CommitOutcome, CommitState, Preview};
 use bardo_safety::value::ValuedAmount;
 use bardo_safety::verdict::Verdict;
-use golem_chain::token::TokenId;
+use golem_chain::token::{TokenId, TokenInfo};
 
 /// Serializes a permit with its plan, limits, simulation and checks.
 pub(super) fn preview(preview: &Preview) -> Value {
@@ -34,7 +35,7 @@ pub(super) fn preview(preview: &Preview) -> Value {
         "reasons": preview.needs.reasons(),
         "bounds": {
             "pays_at_most": preview.values.outflows.iter().map(valued).collect::<Vec<_>>(),
-            "receives_at_least": preview.values.inflows.iter().map(valued).collect::<Vec<_>>(),
+            "receives_at_least": received(preview),
             "still_takeable": preview.values.takeable.iter().map(valued).collect::<Vec<_>>(),
             "gas_at_most_wei": permit.bounds.worst_gas.to_string(),
         },
@@ -66,12 +67,23 @@ fn token(id: TokenId) -> String {
 }
 
 fn valued(one: &ValuedAmount) -> Value {
-    let amount = TokenAmount::new(one.amount, one.token.decimals).map(|amount| amount.to_string());
-    json!({
-        "token": one.token.symbol,
-        "amount": amount.unwrap_or_else(|_| one.amount.to_string()),
-        "usd": one.usd.to_string(),
-    })
+    json!({ "token": one.token.symbol, "amount": amount(one.amount, &one.token), "usd": one.usd.to_string() })
+}
+
+/// Amount in whole tokens; raw units for impossible decimals.
+fn amount(raw: U256, token: &TokenInfo) -> String {
+    TokenAmount::new(raw, token.decimals).map_or_else(|_| raw.to_string(), |amount| amount.to_string())
+}
+
+/// Least amounts that the account receives. One that counts with no value, such as the shares of a vault, has no dollars.
+fn received(preview: &Preview) -> Vec<Value> {
+    let (proposal, counted) = (preview.payload.proposal(), &preview.values.inflows);
+    let own = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account);
+    let others = own.filter(|inflow| counted.iter().all(|one| one.token.id != inflow.token.id));
+    let others = others.map(
+        |inflow| json!({ "token": inflow.token.symbol, "amount": amount(inflow.at_least, &inflow.token), "usd": null }),
+    );
+    counted.iter().map(valued).chain(others).collect()
 }
 
 fn verdicts(all: &[Verdict]) -> Vec<Value> {
