@@ -22,6 +22,10 @@ const VALUE_CHARS: usize = 76;
 const SENTENCE_CHARS: usize = 400;
 /// The longest cell of a table.
 const CELL_CHARS: usize = 24;
+/// The longest line of a table.
+const TABLE_CHARS: usize = LINE_CHARS + 20;
+/// Rows of a list that are printed field by field where a table has no room for their columns.
+const MAX_RECORDS: usize = 3;
 /// Rows of a list that are printed.
 const MAX_ROWS: usize = 20;
 /// Depth to which nested objects are printed.
@@ -119,7 +123,11 @@ fn fields(text: &mut String, object: &Map<String, Value>, depth: usize) {
         .map(|(name, _)| label(name).chars().count());
     let widest = labels.max().unwrap_or(0);
     for (name, value) in object {
-        let label = label(name);
+        // The same figure in a token and in dollars.
+        let is_twin = name
+            .strip_suffix("_usd")
+            .is_some_and(|bare| object.keys().any(|other| label(other) == label(bare) && other != name));
+        let label = if is_twin { format!("{} in dollars", label(name)) } else { label(name) };
         match (figure(name, value), value) {
             (Some(line), _) => {
                 let gap = " ".repeat(widest.saturating_sub(label.chars().count()));
@@ -157,12 +165,27 @@ fn table(text: &mut String, rows: &[Value], depth: usize) {
             None => columns.push((name, columns_needed)),
         }
     }
+    let whole = columns.iter().fold(indent.len(), |sum, (_, wide)| sum + wide + 2);
+    if whole > TABLE_CHARS && rows.len() <= MAX_RECORDS {
+        for (at, row) in shown.iter().enumerate() {
+            if at > 0 {
+                text.push('\n');
+            }
+            fields(text, row, depth);
+        }
+        return;
+    }
     columns.sort_by_key(|(name, _)| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len()));
     // Columns that would make the line too long are left out from the right.
     let mut taken = indent.len();
-    columns.retain(|(_, wide)| {
+    let mut left_out: Vec<String> = Vec::new();
+    columns.retain(|(name, wide)| {
         taken += wide + 2;
-        taken <= LINE_CHARS + 20
+        let fits = taken <= TABLE_CHARS;
+        if !fits {
+            left_out.push(label(name).to_lowercase());
+        }
+        fits
     });
     let mut line = |cells: Vec<String>| {
         let cells: Vec<String> = cells
@@ -180,6 +203,10 @@ fn table(text: &mut String, rows: &[Value], depth: usize) {
     }
     if rows.len() > MAX_ROWS {
         _ = writeln!(text, "{indent}… and {} more", rows.len() - MAX_ROWS);
+    }
+    if !left_out.is_empty() {
+        let words = format!("not shown for lack of room: {}", left_out.join(", "));
+        _ = writeln!(text, "{indent}{}", cut(&words, LINE_CHARS));
     }
     for row in shown {
         let title = FIRST.iter().find_map(|name| row.get(*name)?.as_str());

@@ -17,7 +17,7 @@ use bardo_base::format::{age, dollars, gwei, utc, wait};
 use bardo_runtime::data::{DataFolder, Ledger};
 use bardo_runtime::{OpenEnvironment, SigningContext, account, transactions};
 use bardo_safety::custody::no_account;
-use bardo_session::handle::{ChainTransactions, Inclusion, NonceGap, TransactionRow, TransactionsState};
+use bardo_session::handle::{ChainTransactions, Inclusion, NonceGap, OpenOrderRow, TransactionRow, TransactionsState};
 use golem_chain::network::NetworkPlan;
 use golem_tools::engine::WriteAccess;
 
@@ -134,7 +134,11 @@ fn text(state: &TransactionsState) -> String {
     for order in &state.orders {
         let left = order.usable_until.saturating_sub(now);
         let left = if left == 0 { "its time is over".to_owned() } else { format!("fillable for {}", wait(left)) };
-        let what = if order.bridge { "Bridge order" } else { "Auction" };
+        let what = match order {
+            OpenOrderRow { bridge: true, .. } => "Bridge order",
+            OpenOrderRow { limit: true, .. } => "Limit order",
+            OpenOrderRow { .. } => "Auction",
+        };
         let _infallible = writeln!(
             out,
             "{what} {} on {}: {}, {left}\n  cancel it with `bardo call uniswapx_cancel_order order_hash={}`",

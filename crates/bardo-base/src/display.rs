@@ -389,6 +389,7 @@ fn limit_of(why: &AskReason) -> Option<(String, &str)> {
         | AskReason::LeavesPositions
         | AskReason::SellsUnderHalt
         | AskReason::PartOfSale { .. }
+        | AskReason::FurtherStep { .. }
         | AskReason::OrderOpen { .. }
         | AskReason::NoneLeft
         | AskReason::SecondApproval { .. }
@@ -534,8 +535,10 @@ pub fn tool_word(name: &str) -> String {
     let known = match name {
         "uniswap_execute_swap" => "Swap",
         "uniswap_submit_uniswapx_order" => "Auction",
-        "uniswap_get_uniswapx_order_status" => "Auction status",
-        "uniswapx_cancel_order" => "Cancel auction",
+        "uniswap_place_limit_order" => "Limit order",
+        "uniswap_get_uniswapx_order_status" => "Order status",
+        "uniswapx_cancel_order" => "Cancel order",
+        "uniswap_schedule_swaps" => "Schedule",
         "uniswap_submit_cross_chain_intent" => "Bridge",
         "intent_refund" => "Refund bridge order",
         "wallet_transfer_token" => "Transfer",

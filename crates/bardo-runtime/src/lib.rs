@@ -15,6 +15,7 @@
 //! | `session`, `actor` | a running network and the actor in it |
 //! | `questions` | approval requests of this process and of other processes on the same ledger |
 //! | `allowances`, `reconcile` | allowances of an account; accounts that were used outside the ledger |
+//! | `schedules` | schedules of swaps as screens show them |
 //! | `rehearsal` | a local chain that continues from a block of a live network |
 //! | `rehearsed` | records of rehearsed writes, to propose them on the live network |
 //! | `policy_cage` | an account's rules in PolicyCage, compared with the policy and changed |
@@ -54,6 +55,7 @@ pub mod reauthentication;
 pub mod reconcile;
 pub mod rehearsal;
 pub mod rehearsed;
+pub mod schedules;
 pub mod session;
 pub mod session_keyring;
 pub mod session_keys;

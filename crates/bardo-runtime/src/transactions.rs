@@ -12,6 +12,7 @@ use serde_json::Value;
 use bardo_base::clock::Clock;
 use bardo_base::text::SafeText;
 use bardo_safety::orders::Orders;
+use bardo_safety::typed::TypedMessage;
 use bardo_safety::waiting_plan::plan_of;
 use bardo_session::handle::{
     ChainTransactions, Inclusion, NonceGap, OpenOrderRow, TransactionRow, TransactionsState, WaitingPlan,
@@ -56,7 +57,8 @@ pub async fn read(
     let rows = orders.into_iter().filter(|order| order.account == account).map(|order| OpenOrderRow {
         hash: order.hash,
         chain: chain_name(chains, order.chain_id),
-        bridge: matches!(order.message, bardo_safety::typed::TypedMessage::CrossChainOrder { .. }),
+        bridge: matches!(order.message, TypedMessage::CrossChainOrder { .. }),
+        limit: order.is_limit(),
         status: SafeText::clean(&order.status.to_string(), NAME),
         golem_id: SafeText::clean(order.golem_id.as_str(), NAME),
         permit_id: order.permit_id,
@@ -113,6 +115,10 @@ async fn of_chain(
         let newest = newest.is_some_and(|newest| newest.hash() == record.hash());
         state.rows.push(row(store, record, inclusion(record, known, counts), newest, earlier));
     }
+    for row in &mut state.rows {
+        row.to_label = row.to.and_then(|to| network.book.name_of(to)).map(|name| SafeText::clean(&name, NAME));
+    }
+    name_replaced(&mut state.rows);
     state.gaps = gaps(&open, &lane, counts);
     state
 }
@@ -189,6 +195,7 @@ fn row(store: &Store, record: &TxRecord, inclusion: Inclusion, newest: bool, rep
         hash: record.hash(),
         nonce: record.signed.nonce(),
         to: record.signed.transaction().to(),
+        to_label: None,
         tool: plan.as_ref().and_then(|plan| plan.tool.clone()),
         golem_id: plan.as_ref().map(|plan| plan.golem_id.clone()),
         call_id: plan.as_ref().and_then(|plan| plan.call_id).or(record.call_id),
@@ -208,6 +215,18 @@ fn row(store: &Store, record: &TxRecord, inclusion: Inclusion, newest: bool, rep
         replaces,
         private: record.route == SendRoute::Private,
         note: record.note.clone(),
+    }
+}
+
+/// Gives a replaced transaction the tool and the requester of the one that replaces it with the same calls: the plan waits for
+/// the later one alone.
+fn name_replaced(rows: &mut [TransactionRow]) {
+    let known: Vec<TransactionRow> = rows.iter().filter(|row| row.tool.is_some() && !row.cancels).cloned().collect();
+    for row in rows.iter_mut().filter(|row| row.tool.is_none() && row.inclusion == Inclusion::Replaced) {
+        if let Some(later) = known.iter().find(|later| later.nonce == row.nonce && later.to == row.to) {
+            row.tool.clone_from(&later.tool);
+            row.golem_id.clone_from(&later.golem_id);
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::pipeline::Preview;
 use crate::second_approval::{GivenApproval, SecondError};
 use bardo_base::fabric::{AskReason, HoldingsSale};
 use bardo_base::format::dollars;
-use bardo_base::id::PermitId;
+use bardo_base::id::{CallId, PermitId};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 
@@ -194,24 +194,56 @@ pub enum AskedBy {
         /// Number of holdings that are sold after this one; `None` for a step that sells none.
         more: Option<u32>,
     },
+    /// An action of several steps, whose earlier ones are done.
+    Step {
+        /// Requester of the whole action.
+        by: Box<Self>,
+        /// Tool of the whole action.
+        tool: SafeText,
+        /// Call of the whole action.
+        call_id: CallId,
+    },
 }
 
 impl AskedBy {
+    /// Requester of the whole action, of which this may be a further step.
+    pub fn origin(&self) -> &Self {
+        match self {
+            Self::Step { by, .. } => by.origin(),
+            Self::Agent { .. } | Self::Operator | Self::Sale { .. } => self,
+        }
+    }
+
+    /// The same requester, in the name of the operator or of an agent: an agent makes no sale of all holdings, and what the
+    /// operator asks for has no reason of an agent.
+    #[must_use]
+    pub fn of(self, is_operators: bool) -> Self {
+        match (is_operators, self) {
+            (_, Self::Step { by, tool, call_id }) => Self::Step { by: Box::new(by.of(is_operators)), tool, call_id },
+            (true, sale @ Self::Sale { .. }) => sale,
+            (true, Self::Operator | Self::Agent { .. }) => Self::Operator,
+            (false, Self::Sale { .. }) => Self::default(),
+            (false, asked_by @ (Self::Operator | Self::Agent { .. })) => asked_by,
+        }
+    }
+
     /// True if no agent asks: the limits on an agent's requests do not apply.
     pub fn is_operator(&self) -> bool {
         match self {
             Self::Operator | Self::Sale { .. } => true,
             Self::Agent { .. } => false,
+            Self::Step { by, .. } => by.is_operator(),
         }
     }
 
     /// Reasons for the request: where it comes from, and those that the action itself has.
     pub(crate) fn reasons(&self, of_action: Vec<AskReason>) -> Vec<AskReason> {
-        let sale = match self {
+        let part = match self {
             Self::Sale { sale, more } => Some(AskReason::PartOfSale { sale: *sale, more: *more }),
+            Self::Step { tool, call_id, .. } => Some(AskReason::FurtherStep { tool: tool.clone(), call_id: *call_id }),
             Self::Agent { .. } | Self::Operator => None,
         };
-        sale.into_iter().chain(of_action).collect()
+        part.into_iter().chain(of_action).collect()
     }
 }
 
@@ -349,5 +381,32 @@ impl Consent {
             Self::Approved(yes) => yes.source.as_str(),
             Self::Always => "always",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(by: AskedBy) -> AskedBy {
+        let tool = SafeText::clean("rebalance_position", 40);
+        AskedBy::Step { by: Box::new(by), tool, call_id: CallId::new(7) }
+    }
+
+    /// The decisions of the later steps of an action name the action, and each step keeps who asked for the whole.
+    #[test]
+    fn a_further_step_says_what_it_goes_on_with_and_who_asked() {
+        let asked = AskedBy::Agent { why: Some(SafeText::clean("fees are low", 40)) };
+        let reasons = step(asked.clone()).reasons(vec![AskReason::HotLane]);
+        let [AskReason::FurtherStep { tool, .. }, AskReason::HotLane] = &reasons[..] else { panic!("{reasons:?}") };
+        assert_eq!(tool.as_str(), "rebalance_position");
+        assert!(reasons[0].to_string().starts_with("it is a further step of \"Rebalance position\""), "{}", reasons[0]);
+        assert_eq!(step(step(asked.clone())).origin(), &asked);
+        assert!(!step(asked.clone()).is_operator() && step(AskedBy::Operator).is_operator());
+        // Whatever a step claims, an agent's executor asks as an agent, and never as the operator's sale.
+        let sale = AskedBy::Sale { sale: HoldingsSale::Flatten, more: None };
+        assert_eq!(step(sale.clone()).of(false).origin(), &AskedBy::default());
+        assert_eq!(step(sale.clone()).of(true).origin(), &sale);
+        assert_eq!(step(asked).of(true).origin(), &AskedBy::Operator);
     }
 }

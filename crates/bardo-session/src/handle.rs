@@ -4,6 +4,7 @@
 //! console in another process, or one for several Golems. Handling of commands and drawing of news are done elsewhere.
 
 mod pnl;
+mod schedules;
 mod snapshot;
 mod transactions;
 
@@ -28,6 +29,7 @@ use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 
 pub use pnl::{PnlDay, PnlState, PnlSums, PnlToken};
+pub use schedules::{ScheduleAttempt, ScheduleRow, SchedulesState};
 pub use snapshot::{
     AllowanceState, AllowancesState, BreakerState, ChainHoldings, Custody, GrantState, HoldingRow, LimitUsage,
     NamedAddress, PolicyState, SessionSnapshot, SilentToken, SpendState, StopLossState, StopState, WatchedHoldings,

@@ -420,6 +420,35 @@ pub fn list(store: &Store, network: &str, owner: Option<&GolemId>) -> Result<(Ve
     })
 }
 
+/// Schedules of an account on a network, the newest first: the active ones, and the newest `ended` of the others. With them
+/// the number of rows that cannot be read.
+///
+/// # Errors
+/// [`StoreError`] if the database fails.
+pub fn of_account(
+    store: &Store,
+    network: &str,
+    account: Address,
+    ended: u32,
+) -> Result<(Vec<Schedule>, usize), StoreError> {
+    store.read(|connection| {
+        let mut statement = connection.prepare_cached(&format!(
+            "{COLUMNS} WHERE network = ?1 AND account = ?2 AND (state = 'active' OR id IN (
+                SELECT id FROM engine_schedule WHERE network = ?1 AND account = ?2 AND state <> 'active'
+                ORDER BY id DESC LIMIT ?3)) ORDER BY id DESC"
+        ))?;
+        let rows = statement.query_map(params![network, account.as_slice(), ended], Schedule::read)?;
+        let (mut found, mut unreadable) = (Vec::new(), 0);
+        for row in rows {
+            match row? {
+                Ok(schedule) => found.push(schedule),
+                Err(_) => unreadable += 1,
+            }
+        }
+        Ok((found, unreadable))
+    })
+}
+
 /// The schedule with this id; `None` if there is none, or it cannot be read.
 fn get(connection: &Connection, id: &str) -> Result<Option<Schedule>, StoreError> {
     let found = connection.query_row(&format!("{COLUMNS} WHERE id = ?1"), params![id], Schedule::read).optional()?;

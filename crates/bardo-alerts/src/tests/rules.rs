@@ -211,6 +211,7 @@ fn snapshot(gas: &str, dollars: u32, breaker: BreakerState) -> SessionNews {
         }),
         pnl: None,
         transactions: None,
+        schedules: None,
         watched: Vec::new(),
         names: Vec::new(),
         fault: None,

@@ -36,6 +36,8 @@ pub fn readable(sentence: &str, places: usize) -> String {
             None if dollars && run.bytes().all(|digit| digit.is_ascii_digit()) => text.push_str(&grouped(run)),
             _ => text.push_str(run),
         }
+        // A figure that was cut before is not marked twice.
+        let after = if text.ends_with('…') { after.strip_prefix('…').unwrap_or(after) } else { after };
         // A hexadecimal number or a name with digits continues unchanged.
         let tail = after.find(|c: char| !c.is_alphanumeric()).unwrap_or(after.len());
         let (word, left) = after.split_at(tail);
@@ -102,6 +104,12 @@ pub fn next(whole: &str, fraction: &str) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_figure_that_was_cut_before_is_marked_once() {
+        assert_eq!(readable("6 sales, 3.031312… left: 1.25…", 4), "6 sales, 3.0313… left: 1.25…");
+        assert_eq!(readable("0.5… and…", 6), "0.5… and…");
+    }
 
     #[test]
     fn a_figure_keeps_its_sign_and_groups_its_thousands() {

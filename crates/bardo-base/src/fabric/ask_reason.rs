@@ -6,8 +6,9 @@ use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::display::tool_word;
 use crate::format::{dollars, dollars_above, price, short_hash};
-use crate::id::GolemId;
+use crate::id::{CallId, GolemId};
 use crate::text::SafeText;
 use crate::units::{TokenAmount, Usd};
 
@@ -86,6 +87,13 @@ pub enum AskReason {
         /// Number of holdings that the sale sells after this one; `None` for a step that sells none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         more: Option<u32>,
+    },
+    /// The action is a further step of an action whose earlier steps are done.
+    FurtherStep {
+        /// Tool of the whole action.
+        tool: SafeText,
+        /// Call of the whole action.
+        call_id: CallId,
     },
     /// An order for the same pair is open, and both can be filled.
     OrderOpen {
@@ -227,6 +235,11 @@ impl fmt::Display for AskReason {
             Self::PartOfSale { sale, more: Some(more) } => {
                 write!(f, "it is a step of {sale}, which sells {more} more holdings")
             }
+            Self::FurtherStep { tool, call_id } => write!(
+                f,
+                "it is a further step of \"{}\", whose earlier steps are done (call {call_id})",
+                tool_word(tool.as_str())
+            ),
             Self::OrderOpen { order, owner } => {
                 let whose = if owner.is_operator() { "your own".to_owned() } else { format!("{owner}'s") };
                 write!(f, "{whose} order {} for the same pair is open, and both can be filled", short_hash(*order))
@@ -342,6 +355,7 @@ mod tests {
             AskReason::SellsUnderHalt,
             AskReason::PartOfSale { sale: HoldingsSale::Flatten, more: Some(2) },
             AskReason::PartOfSale { sale: HoldingsSale::Death, more: None },
+            AskReason::FurtherStep { tool: SafeText::clean("rebalance_position", 40), call_id: CallId::new(7) },
             AskReason::NoneLeft,
             AskReason::OrderOpen { order: B256::repeat_byte(9), owner: GolemId::operator() },
             AskReason::Replaces {

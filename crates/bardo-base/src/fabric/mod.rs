@@ -29,5 +29,5 @@ pub use event::{
 };
 pub use finding::{Finding, LiquidationMove, SafetyCheck, health_factor};
 pub use journal::{JournalError, read as read_journal};
-pub use redact::{RedactedParams, hash as params_hash};
+pub use redact::{NOT_RECORDED, RedactedParams, hash as params_hash};
 pub use tool_facts::ToolFacts;

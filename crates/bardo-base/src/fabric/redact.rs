@@ -12,7 +12,7 @@ use crate::text::SafeText;
 /// Text in place of a secret.
 const REMOVED: &str = "[secret removed]";
 /// Text in place of the value of a call that matches no schema.
-const UNTOLD: &str = "[not recorded]";
+pub const NOT_RECORDED: &str = "[not recorded]";
 /// Text in place of content beyond the limits of an event.
 const LEFT_OUT: &str = "[more left out]";
 /// Maximum length of a text in an event, in characters; the hash covers all of it.
@@ -87,7 +87,7 @@ impl RedactedParams {
                 shown.insert(LEFT_OUT.to_owned(), Value::Null);
                 break;
             }
-            shown.insert(shown_name(name), Value::from(UNTOLD));
+            shown.insert(shown_name(name), Value::from(NOT_RECORDED));
         }
         Self(Value::Object(shown))
     }
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn without_a_matching_schema_only_names_are_kept() {
         let names = RedactedParams::names(&json!({"amuont": "1", "pin": "4711", KEY: {"deep": MNEMONIC}}));
-        assert_eq!(*names.value(), json!({"amuont": UNTOLD, "pin": UNTOLD, REMOVED: UNTOLD}));
+        assert_eq!(*names.value(), json!({"amuont": NOT_RECORDED, "pin": NOT_RECORDED, REMOVED: NOT_RECORDED}));
         assert_eq!(*RedactedParams::names(&json!([MNEMONIC])).value(), Value::Null);
     }
 

@@ -129,7 +129,7 @@ impl Agents {
 
     fn read_list(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         let fresh = self.asked_at.is_some_and(|at| known.machine_millis < at.saturating_add(OLD_MILLIS));
-        if known.replayed() || fresh {
+        if !known.may_read() || fresh {
             return Vec::new();
         }
         self.asked_at = Some(known.machine_millis);
@@ -186,6 +186,9 @@ impl Agents {
     fn empty_words(&self, known: &ScreenContext<'_>) -> String {
         match (&self.agents, &self.fault) {
             _ if known.replayed() => "A recording has no registries to read.".to_owned(),
+            (None, None) if known.watch_only => {
+                "A read-only console calls no tools, so it reads no registries.".to_owned()
+            }
             (None, Some(fault)) => format!("The registries could not be read: {fault}"),
             (None, None) => "Reading the registries…".to_owned(),
             (Some(agents), _) if agents.is_empty() => "No agent is registered on the configured chains.".to_owned(),

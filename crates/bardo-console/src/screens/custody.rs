@@ -175,7 +175,7 @@ impl Custody {
 
     /// Reads everything, unless it is being read.
     fn read_all(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
-        let Some(network) = known.page.network.as_ref().filter(|_| !known.replayed()) else { return Vec::new() };
+        let Some(network) = known.page.network.as_ref().filter(|_| known.may_read()) else { return Vec::new() };
         self.read.follow(network.chains.iter().map(|chain| &chain.name));
         self.queue.ask(Purpose::Account);
         self.queue.ask(Purpose::Keys);
@@ -201,6 +201,9 @@ impl Custody {
     fn empty_words(&self, known: &ScreenContext<'_>) -> &'static str {
         match () {
             () if known.replayed() => "A recording has no custody to read.",
+            () if known.watch_only && self.asked_at.is_none() => {
+                "A read-only console calls no tools, so it reads no custody."
+            }
             () if self.filter.stands() => "Nothing matches the filter.",
             () if !self.queue.is_idle() => "Reading…",
             () if self.asked_at.is_none() => "Not read yet.",

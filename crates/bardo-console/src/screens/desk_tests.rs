@@ -39,6 +39,7 @@ mod pools;
 mod positions;
 mod registry;
 mod results;
+mod schedules;
 mod trading;
 mod under_way;
 mod world;

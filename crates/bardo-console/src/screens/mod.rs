@@ -191,6 +191,11 @@ impl<'a> ScreenContext<'a> {
         self.money == Some(MoneyKind::Replay)
     }
 
+    /// Returns true if screens can read with tools: neither a recording nor a read-only console runs any.
+    pub fn may_read(&self) -> bool {
+        !self.watch_only && !self.replayed()
+    }
+
     /// Usage of the limits from the snapshot. Without a snapshot, as in a recording, it comes from the latest
     /// `limits:changed` event. `None` if unknown.
     pub fn limits(&self) -> Option<&'a LimitUsage> {

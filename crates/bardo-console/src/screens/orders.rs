@@ -1,10 +1,13 @@
-//! Screen 3: auction orders and bridge orders, open and past, each with a card; cancellation and refund.
+//! Screen 3: auctions, limit orders, bridge orders and schedules of swaps, open and past, each with a card; cancellation
+//! and refund.
+
+use std::fmt;
 
 use alloy_primitives::B256;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::widgets::Widget;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::filter::{Filter, since};
 use super::screen_dialog::{DialogOption, ScreenDialog, ScreenDialogView};
@@ -16,9 +19,11 @@ use crate::theme::{Role, Theme};
 use crate::widgets::bridge::{BridgeModel, is_over, is_voidable, refund_ahead, refund_words};
 use crate::widgets::order::OrderModel;
 use crate::widgets::paint::{Row, one_line, rows, wrapped};
-use crate::widgets::{self, CardKeys, CardView, CrossChainProgress, Moment, OrderCard};
+use crate::widgets::schedule::ScheduleModel;
+use crate::widgets::{self, CardKeys, CardView, CrossChainProgress, Moment, OrderCard, ScheduleCard};
 use bardo_base::fabric::{IntentStatus, IntentUpdate, OrderUpdate, TxPlace};
 use bardo_base::text::SafeText;
+use bardo_session::handle::ScheduleRow;
 
 /// Width from which list and card stand side by side, in columns.
 const SIDE_BY_SIDE: u16 = 110;
@@ -32,7 +37,9 @@ const HOW: &[&str] = &[
     "A bridge order: your payment is locked on one chain, and a filler delivers on the other. If nobody delivers, you \
      get a refund.",
     "",
-    "You can start both on screen 2; the Golem can start them too.",
+    "A limit order waits for its price. A schedule swaps a total in slices, each with its own checks and approval.",
+    "",
+    "You can start all of them on screen 2; the Golem can start them too.",
 ];
 
 /// Entry of the list, with the time of its last update in milliseconds since the Unix epoch.
@@ -40,6 +47,25 @@ const HOW: &[&str] = &[
 enum OrderRow<'k> {
     Auction(u64, &'k OrderUpdate),
     Bridge(u64, &'k IntentUpdate),
+    Schedule(&'k ScheduleRow),
+}
+
+/// Identity of an entry, however the list is sorted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum OrderKey {
+    /// Hash of an order, or id of a bridge order.
+    Order(B256),
+    /// Id of a schedule.
+    Schedule(SafeText),
+}
+
+impl fmt::Display for OrderKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Order(hash) => hash.fmt(f),
+            Self::Schedule(id) => id.fmt(f),
+        }
+    }
 }
 
 /// Tool and parameters that a confirmation runs.
@@ -53,8 +79,8 @@ type Confirmation = (&'static str, Vec<Row>, DialogOption<Then>);
 pub struct Orders {
     /// Selected row, used if the chosen order is gone.
     selected: usize,
-    /// Hash of the chosen order. The list is sorted again whenever an order ends, and the selection follows the order.
-    chosen: Option<B256>,
+    /// Key of the chosen entry. The list is sorted again whenever an order ends, and the selection follows the order.
+    chosen: Option<OrderKey>,
     filter: Filter,
     zoomed: bool,
     ask: Option<ScreenDialog>,
@@ -67,6 +93,7 @@ impl OrderRow<'_> {
         match self {
             Self::Auction(at, order) => order.signed_at.unwrap_or(*at),
             Self::Bridge(at, intent) => intent.signed_at.unwrap_or(*at),
+            Self::Schedule(schedule) => schedule.created_at,
         }
     }
 
@@ -74,6 +101,7 @@ impl OrderRow<'_> {
         match self {
             Self::Auction(_, order) => !order.status.is_final(),
             Self::Bridge(_, intent) => !is_over(intent),
+            Self::Schedule(schedule) => schedule.is_active,
         }
     }
 
@@ -81,7 +109,8 @@ impl OrderRow<'_> {
     fn describe(&self) -> String {
         match self {
             Self::Auction(_, order) => format!(
-                "auction {} {} {} {} token:{} token:{} status:{}",
+                "{} {} {} {} {} token:{} token:{} status:{}",
+                order.kind_word(),
                 order.order_hash,
                 order.order_type,
                 order.token_in.symbol,
@@ -99,6 +128,16 @@ impl OrderRow<'_> {
                 intent.token_out.symbol,
                 intent.status.as_str()
             ),
+            Self::Schedule(schedule) => format!(
+                "schedule {} {} {} {} token:{} token:{} status:{}",
+                schedule.id,
+                schedule.chain,
+                schedule.token_in,
+                schedule.token_out,
+                schedule.token_in,
+                schedule.token_out,
+                schedule.state
+            ),
         }
     }
 
@@ -112,13 +151,15 @@ impl OrderRow<'_> {
                 .or(intent.refunded.as_ref())
                 .or(intent.repaid.as_ref())
                 .or(intent.locked.as_ref()),
+            Self::Schedule(_) => None,
         }
     }
 
-    fn hash(&self) -> B256 {
+    fn key(&self) -> OrderKey {
         match self {
-            Self::Auction(_, order) => order.order_hash,
-            Self::Bridge(_, intent) => intent.intent_id,
+            Self::Auction(_, order) => OrderKey::Order(order.order_hash),
+            Self::Bridge(_, intent) => OrderKey::Order(intent.intent_id),
+            Self::Schedule(schedule) => OrderKey::Schedule(schedule.id.clone()),
         }
     }
 }
@@ -127,6 +168,7 @@ impl OrderRow<'_> {
 enum OrderCardModel {
     Auction(OrderModel),
     Bridge(BridgeModel),
+    Schedule(ScheduleModel),
 }
 
 impl OrderCardModel {
@@ -134,6 +176,7 @@ impl OrderCardModel {
         match entry {
             OrderRow::Auction(at, order) => Self::Auction(OrderModel::known(at, order)),
             OrderRow::Bridge(at, intent) => Self::Bridge(BridgeModel::known(at, intent)),
+            OrderRow::Schedule(schedule) => Self::Schedule(ScheduleModel::of(schedule)),
         }
     }
 
@@ -141,6 +184,7 @@ impl OrderCardModel {
         match self {
             Self::Auction(model) => painter.render(OrderCard::new(model, painter.theme, now).keys(keys), area),
             Self::Bridge(model) => painter.render(CrossChainProgress::new(model, painter.theme, now).keys(keys), area),
+            Self::Schedule(model) => painter.render(ScheduleCard::new(model, painter.theme, now).keys(keys), area),
         }
     }
 
@@ -148,6 +192,7 @@ impl OrderCardModel {
         match self {
             Self::Auction(model) => model.line(now),
             Self::Bridge(model) => model.line(now),
+            Self::Schedule(model) => model.line(now),
         }
     }
 }
@@ -157,6 +202,10 @@ impl OrderCardModel {
 enum Unavailable {
     #[error("this order has ended; there is nothing to cancel")]
     OrderOver,
+    #[error("this schedule has ended; there is nothing to cancel")]
+    ScheduleOver,
+    #[error("this build has no tool to cancel schedules")]
+    NoScheduleTool,
     #[error("this bridge order has ended; there is nothing to refund")]
     BridgeOver,
     #[error("this build has no tool to cancel orders")]
@@ -168,6 +217,21 @@ enum Unavailable {
     /// The settler pays back only later; when.
     #[error("the settler still waits for a late proof of delivery: {0}")]
     RefundAhead(String),
+}
+
+/// Confirmation for the end of a schedule.
+fn cancels_schedule(schedule: &ScheduleRow, then: Then) -> Confirmation {
+    let left = schedule.slices.saturating_sub(schedule.done);
+    let facts = vec![
+        Row::new(format!("Schedule {} {} → {}", schedule.total, schedule.token_in, schedule.token_out), Role::Dialog),
+        Row::new(
+            format!("{} of {} slices are done, {left} would follow.", schedule.done, schedule.slices),
+            Role::Dialog,
+        ),
+        Row::new("Nothing is signed. A slice that is being swapped ends as it does; none follows it.", Role::Dialog),
+    ];
+    let way = DialogOption { letter: 'c', words: "cancel it".to_owned(), then };
+    ("Cancel this schedule?", facts, way)
 }
 
 impl Orders {
@@ -186,7 +250,9 @@ impl Orders {
                 })
             }
         };
-        let mut all: Vec<_> = auctions.chain(bridges).filter(fits).collect();
+        let schedules = known.snapshot.and_then(|snapshot| snapshot.schedules.as_deref());
+        let schedules = schedules.into_iter().flat_map(|state| state.rows.iter().map(OrderRow::Schedule));
+        let mut all: Vec<_> = auctions.chain(bridges).chain(schedules).filter(fits).collect();
         all.sort_by_key(|entry| (!entry.open(), u64::MAX - entry.at()));
         all
     }
@@ -198,13 +264,35 @@ impl Orders {
 
     /// Row of the selected entry.
     fn row(&self, all: &[OrderRow<'_>]) -> usize {
-        let chosen = self.chosen.and_then(|hash| all.iter().position(|entry| entry.hash() == hash));
+        let chosen = self.chosen.as_ref().and_then(|key| all.iter().position(|entry| entry.key() == *key));
         chosen.unwrap_or_else(|| self.selected.min(all.len().saturating_sub(1)))
     }
 
     fn choose(&mut self, row: usize, known: &ScreenContext<'_>) {
-        self.chosen = self.entries(known).get(row).map(OrderRow::hash);
+        self.chosen = self.entries(known).get(row).map(OrderRow::key);
         self.selected = row;
+    }
+
+    /// Line above the list about schedules that could not be read.
+    fn warning(known: &ScreenContext<'_>) -> Option<String> {
+        let state = known.snapshot?.schedules.as_deref()?;
+        match (&state.fault, state.unreadable) {
+            (Some(fault), _) => Some(format!("! schedules: {fault}")),
+            (None, 0) => None,
+            (None, 1) => Some("! 1 stored schedule cannot be read, and does not run".to_owned()),
+            (None, many) => Some(format!("! {many} stored schedules cannot be read, and do not run")),
+        }
+    }
+
+    /// Area of the rows in the panel of the list.
+    fn rows_in(list: Rect, known: &ScreenContext<'_>) -> Rect {
+        let above = u16::from(Self::warning(known).is_some());
+        Rect {
+            x: list.x + 1,
+            y: list.y + 1 + above,
+            width: list.width.saturating_sub(2),
+            height: list.height.saturating_sub(2 + above),
+        }
     }
 
     fn plan(&self, count: usize, area: Rect) -> (Rect, Rect) {
@@ -239,6 +327,12 @@ impl Orders {
             Value::Object(params)
         };
         match entry {
+            OrderRow::Schedule(schedule) if !schedule.is_active => Err(Unavailable::ScheduleOver),
+            OrderRow::Schedule(schedule) => {
+                let tool = "cancel_schedule";
+                has(tool).ok_or(Unavailable::NoScheduleTool)?;
+                Ok(cancels_schedule(schedule, (tool, json!({ "schedule_id": schedule.id.as_str() }))))
+            }
             OrderRow::Auction(_, order) => {
                 if order.status.is_final() {
                     return Err(Unavailable::OrderOver);
@@ -250,7 +344,13 @@ impl Orders {
                 let hash = order.order_hash.to_string();
                 let facts = vec![
                     Row::new(
-                        format!("Auction {} {} → {}", order.amount_in, order.token_in.symbol, order.token_out.symbol),
+                        format!(
+                            "{} {} {} → {}",
+                            order.kind_word(),
+                            order.amount_in,
+                            order.token_in.symbol,
+                            order.token_out.symbol
+                        ),
                         Role::Dialog,
                     ),
                     Row::new("order ", Role::TextDim).then(hash.clone(), Role::Dialog),
@@ -327,7 +427,7 @@ impl Orders {
             return notice("this console is read-only: it cannot change anything");
         }
         let Some(entry) = self.selected(known) else { return notice("no order is selected") };
-        self.chosen = Some(entry.hash());
+        self.chosen = Some(entry.key());
         match self.question(entry, known) {
             Ok((title, facts, way)) => {
                 self.sent = self.sent.wrapping_add(1);
@@ -361,7 +461,8 @@ impl Widget for OrderDetails<'_> {
             let keys = CardKeys { copy: true, explorer: false, open, cancel: !known.watch_only };
             // The card fills its area; the curve gets the spare lines.
             if let OrderCardModel::Auction(order) = &mut model {
-                order.reasons = known.feed.reasons(entry.hash()).cloned().unwrap_or_default();
+                let reasons = order.order.as_ref().and_then(|order| known.feed.reasons(order.order_hash));
+                order.reasons = reasons.cloned().unwrap_or_default();
                 let lines = OrderCard::new(order, painter.theme, now).keys(keys).height(area.width);
                 let spare = area.height.saturating_sub(lines);
                 order.taller = usize::from(spare).min(MOST_TALLER);
@@ -375,7 +476,9 @@ impl Widget for OrderDetails<'_> {
                 width: area.width.saturating_sub(4),
                 height: area.height.saturating_sub(2),
             };
-            let instructions = HOW.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
+            // What cannot be started here is not explained.
+            let how = if known.may_read() { HOW } else { HOW.get(..HOW.len().saturating_sub(2)).unwrap_or(HOW) };
+            let instructions = how.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
             rows(painter, inner, &wrapped(instructions, inner.width.into()));
         }
     }
@@ -398,7 +501,11 @@ impl Widget for OrderList<'_> {
         let right = screen.filter.label();
         let title = format!("▸ Orders  {open} open · {} past", all.len() - open);
         painter.frame(area, &[(title, Role::Title)], &right, Role::BorderFocus);
-        let inner = Rect { x: area.x + 1, y: area.y + 1, width: area.width - 2, height: area.height - 2 };
+        let inner = Orders::rows_in(area, known);
+        if let Some(words) = Orders::warning(known) {
+            let above = Rect { y: area.y + 1, height: area.height.saturating_sub(2).min(1), ..inner };
+            rows(painter, above, &[Row::new(words, Role::StateBad)]);
+        }
         let offset = (selected + 1).saturating_sub(usize::from(inner.height));
         for (at, (index, entry)) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
             let place = line(inner, at);
@@ -414,7 +521,7 @@ impl Widget for OrderList<'_> {
             let words = if screen.filter.stands() {
                 "No order matches the filter; Esc clears it."
             } else {
-                "No orders yet. Auctions and bridge orders are listed here, open and past."
+                "No orders yet. Auctions, limit orders, bridge orders and schedules are listed here, open and past."
             };
             rows(painter, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
         }
@@ -457,7 +564,7 @@ impl ScreenView for Orders {
             Action::Back if self.filter.stands() => self.filter.clear(),
             Action::Filter => self.filter.open(),
             Action::CancelSelected => return Some(self.ask_about(known)),
-            Action::Copy => return Some(vec![ScreenRequest::Copy(self.selected(known)?.hash().to_string())]),
+            Action::Copy => return Some(vec![ScreenRequest::Copy(self.selected(known)?.key().to_string())]),
             Action::Explorer => return Some(Self::copy_explorer_link(self.selected(known)?, known)),
             _ => return None,
         }
@@ -502,16 +609,14 @@ impl ScreenView for Orders {
         let all = self.entries(known);
         let (list, details) = self.plan(all.len(), area);
         if list.contains(at) {
-            let visible = usize::from(list.height.saturating_sub(2));
+            let inside = Self::rows_in(list, known);
+            let visible = usize::from(inside.height);
             let (count, selected) = (all.len(), self.row(&all));
             let offset = (selected + 1).saturating_sub(visible);
             if at.y == list.y {
                 self.filter.open();
-            } else {
-                let row = usize::from(at.y - list.y - 1) + offset;
-                if row < count {
-                    self.choose(row, known);
-                }
+            } else if let Some(row) = list::row_at(at, inside, offset, count) {
+                self.choose(row, known);
             }
         } else if details.contains(at) {
             return self.ask_about(known);

@@ -124,7 +124,7 @@ impl Pools {
 
     /// Reads the pools of the chosen token, if they are old or `again` is set.
     fn read_scope(&mut self, known: &ScreenContext<'_>, again: bool) -> Vec<ScreenRequest> {
-        let Some(scope) = self.scope(known).filter(|_| !known.replayed()) else { return Vec::new() };
+        let Some(scope) = self.scope(known).filter(|_| known.may_read()) else { return Vec::new() };
         let now = known.machine_millis;
         let pools = self.pools_mut(&scope);
         if again || pools.is_old(now) {
@@ -179,6 +179,7 @@ impl Pools {
     fn empty_words(&self, known: &ScreenContext<'_>) -> String {
         match self.scope(known) {
             _ if known.replayed() => "A recording has no pools to read.".to_owned(),
+            _ if known.watch_only => "A read-only console calls no tools, so it reads no pools.".to_owned(),
             None => "The tokens are not known yet.".to_owned(),
             Some(_) if self.filter.stands() => "No pool matches the filter.".to_owned(),
             Some(scope) if self.queue.asked().any(|purpose| *purpose.scope() == scope) => "Reading pools…".to_owned(),
@@ -325,7 +326,7 @@ impl Widget for ListPanel<'_> {
         let name = scope.as_ref().map_or(String::new(), |scope| format!("  {} on {}", scope.token, scope.name));
         let pools = scope.as_ref().and_then(|scope| screen.pools_of(scope));
         let mut right: Vec<StyledText> = pools.and_then(|pools| pools.age(known)).into_iter().collect();
-        if !known.replayed() && scope.is_some() {
+        if known.may_read() && scope.is_some() {
             let gap = if right.is_empty() { "" } else { " · " };
             right.extend([
                 (gap.to_owned(), Role::TextDim),
@@ -405,7 +406,7 @@ impl ScreenView for Pools {
 
     fn open_hint(&self, known: &ScreenContext<'_>) -> Option<&'static str> {
         match (known.watch_only, self.listed(known).is_empty()) {
-            (_, true) => Some("read"),
+            (_, true) => known.may_read().then_some("read"),
             (true, false) => None,
             (false, false) => Some("act"),
         }
@@ -428,7 +429,7 @@ impl ScreenView for Pools {
             Action::Open => return Some(self.open(known)),
             Action::Follow => return Some(self.read_scope(known, true)),
             // In a recording the arrows move through it.
-            Action::Left | Action::Right if !known.replayed() => {
+            Action::Left | Action::Right if known.may_read() => {
                 return Some(self.step(action == Action::Right, known));
             }
             Action::Zoom if count > 0 => {

@@ -263,7 +263,7 @@ impl Positions {
 
     /// Reads everything, unless it is being read.
     fn read_all(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
-        let Some(network) = known.page.network.as_ref().filter(|_| !known.replayed()) else { return Vec::new() };
+        let Some(network) = known.page.network.as_ref().filter(|_| known.may_read()) else { return Vec::new() };
         let names: Vec<&SafeText> = network.chains.iter().map(|chain| &chain.name).collect();
         if !self.chains.iter().map(|chain| &chain.name).eq(names.iter().copied()) {
             self.chains = names.iter().map(|name| ChainPositions::new((*name).clone())).collect();
@@ -360,7 +360,7 @@ impl Positions {
             }
         }
         let asked: Vec<&Purpose> = self.queue.asked().collect();
-        if !asked.is_empty() && !known.replayed() {
+        if !asked.is_empty() && known.may_read() {
             let mut names: Vec<&str> = Vec::new();
             for chain in asked.iter().filter_map(|purpose| self.chains.get(purpose.chain())) {
                 if !names.contains(&chain.name.as_str()) {
@@ -397,6 +397,9 @@ impl Positions {
         let failed = self.chains.iter().any(|chain| chain.faults().next().is_some());
         match () {
             () if known.replayed() => vec!["A recording has no positions to read."],
+            () if known.watch_only && self.chains.is_empty() => {
+                vec!["A read-only console calls no tools, so it reads no positions."]
+            }
             () if self.filter.stands() => vec!["No position matches the filter."],
             () if !self.queue.is_idle() => vec!["Reading positions…"],
             () if self.chains.is_empty() => vec!["Not read yet."],
@@ -518,7 +521,7 @@ impl Widget for ListPanel<'_> {
             });
         }
         let mut right: Vec<StyledText> = screen.age(known).into_iter().collect();
-        if !right.is_empty() && !known.replayed() {
+        if !right.is_empty() && known.may_read() {
             right.extend([
                 (" · ".to_owned(), Role::TextDim),
                 ("f".to_owned(), Role::Key),
@@ -571,7 +574,7 @@ impl ScreenView for Positions {
 
     fn open_hint(&self, known: &ScreenContext<'_>) -> Option<&'static str> {
         match (known.watch_only, self.every().next()) {
-            (_, None) => Some("read"),
+            (_, None) => known.may_read().then_some("read"),
             (true, Some(_)) => None,
             (false, Some(_)) => Some("act"),
         }

@@ -365,7 +365,6 @@ impl Widget for FormPanel<'_> {
                 }
                 let words = match (screen.writes(known), screen.can_be_done(known)) {
                     (false, _) => "[ Run ]",
-                    (true, _) if known.watch_only => "[ Read-only ]",
                     (true, false) => "[ Preview ]",
                     (true, true) => "[ Decide… ]",
                 };
@@ -384,9 +383,13 @@ impl ScreenView for Trade {
     }
 
     fn draw(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect) {
-        if known.replayed() {
+        if !known.may_read() {
+            let words = match known.replayed() {
+                true => "Nothing can be traded in a recording.",
+                false => "This console is read-only: nothing can be traded here.",
+            };
             painter.frame(area, &[("Trade".to_owned(), Role::Title)], &[], Role::Border);
-            painter.text(line(area, 1), area.x + 2, "Nothing can be traded in a recording.", Role::TextDim);
+            painter.text(line(area, 1), area.x + 2, words, Role::TextDim);
             return;
         }
         let (list, form_area, answer) = self.plan(area);
@@ -408,6 +411,9 @@ impl ScreenView for Trade {
     }
 
     fn act(&mut self, action: Action, known: &ScreenContext<'_>, _area: Rect) -> Option<Vec<ScreenRequest>> {
+        if !known.may_read() {
+            return None;
+        }
         self.learn(known);
         let count = self.tools.len().max(1);
         match action {
@@ -439,8 +445,8 @@ impl ScreenView for Trade {
         self.typing && self.form().is_some()
     }
 
-    fn open_hint(&self, _known: &ScreenContext<'_>) -> Option<&'static str> {
-        Some("types")
+    fn open_hint(&self, known: &ScreenContext<'_>) -> Option<&'static str> {
+        known.may_read().then_some("types")
     }
 
     fn type_key(&mut self, key: Key, known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {

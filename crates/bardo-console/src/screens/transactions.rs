@@ -54,13 +54,21 @@ struct Traded {
     on: String,
 }
 
+/// Row that was chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ChosenRow {
+    hash: B256,
+    /// Chain and nonce of a transaction that had not been replaced: if it is, the selection goes on to the one that
+    /// replaces it.
+    waits_at: Option<(u64, u64)>,
+}
+
 /// State of screen 9.
 #[derive(Debug, Default)]
 pub struct Transactions {
     /// Selected row, used if the chosen one is gone.
     selected: usize,
-    /// Hash of the chosen row.
-    chosen: Option<B256>,
+    chosen: Option<ChosenRow>,
     zoomed: bool,
     sent: u32,
     /// Call whose decision is opened as soon as it is asked for.
@@ -138,6 +146,14 @@ impl<'a> UnderWay<'a> {
         }
     }
 
+    fn chosen(self) -> ChosenRow {
+        let waits_at = match self {
+            Self::Transaction(chain, row) if row.inclusion != Inclusion::Replaced => Some((chain.chain_id, row.nonce)),
+            Self::Transaction(..) | Self::Order(_) => None,
+        };
+        ChosenRow { hash: self.hash(), waits_at }
+    }
+
     /// Display name of the action.
     fn action(self) -> String {
         match self {
@@ -146,6 +162,7 @@ impl<'a> UnderWay<'a> {
                 row.tool.as_ref().map_or_else(|| "Transaction".to_owned(), |tool| tool_word(tool.as_str()))
             }
             Self::Order(order) if order.bridge => "Bridge order".to_owned(),
+            Self::Order(order) if order.limit => "Limit order".to_owned(),
             Self::Order(_) => "Auction".to_owned(),
         }
     }
@@ -221,7 +238,8 @@ impl<'a> UnderWay<'a> {
                 all.push(Row::new("", Role::Text));
                 all.push(field("hash", row.hash.to_string()));
                 if let Some(to) = row.to {
-                    let name = known.snapshot.and_then(|snapshot| snapshot.name_of(to));
+                    let own = known.snapshot.and_then(|snapshot| snapshot.name_of(to));
+                    let name = own.or(row.to_label.as_ref());
                     all.push(field("to", name.map_or_else(|| to.to_string(), |name| format!("{to}  {name}"))));
                 }
                 all.push(field("nonce", format!("{} on {}", row.nonce, chain.chain)));
@@ -320,7 +338,15 @@ impl Transactions {
     }
 
     fn row(&self, all: &[UnderWay<'_>]) -> usize {
-        let chosen = self.chosen.and_then(|hash| all.iter().position(|entry| entry.hash() == hash));
+        let chosen = self.chosen.and_then(|chosen| {
+            let same = all.iter().position(|entry| entry.hash() == chosen.hash);
+            let later = || {
+                let at = chosen.waits_at?;
+                all.iter().position(|entry| entry.chosen().waits_at == Some(at))
+            };
+            let still = same.filter(|row| all.get(*row).is_some_and(|entry| entry.chosen() == chosen));
+            still.or_else(later).or(same)
+        });
         chosen.unwrap_or_else(|| self.selected.min(all.len().saturating_sub(1)))
     }
 
@@ -330,7 +356,7 @@ impl Transactions {
     }
 
     fn choose(&mut self, row: usize, known: &ScreenContext<'_>) {
-        self.chosen = Self::entries(known).get(row).map(|entry| entry.hash());
+        self.chosen = Self::entries(known).get(row).map(|entry| entry.chosen());
         self.selected = row;
     }
 
@@ -391,7 +417,7 @@ impl Transactions {
             return notice("this console is read-only: it cannot change anything");
         }
         let Some(entry) = self.selected(known) else { return notice("nothing is selected") };
-        self.chosen = Some(entry.hash());
+        self.chosen = Some(entry.chosen());
         let hash = entry.hash().to_string();
         match (entry, action) {
             // A cancellation of one's own order needs no decision of the policy's, and still costs gas.

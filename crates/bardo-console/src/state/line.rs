@@ -240,7 +240,7 @@ fn transaction_line(update: &TxUpdate) -> (LogLevel, &'static str, String) {
     (level, "tx:update", format!("{how} {hash}{block}"))
 }
 
-/// Line of an auction's new state.
+/// Line of an order's new state.
 fn order_line(order: &OrderUpdate) -> (LogLevel, &'static str, String) {
     let level = match order.status {
         OrderStatus::Pending | OrderStatus::Open => LogLevel::Detail,
@@ -249,7 +249,8 @@ fn order_line(order: &OrderUpdate) -> (LogLevel, &'static str, String) {
         OrderStatus::Error => LogLevel::Bad,
     };
     let (give, get) = (&order.token_in.symbol, &order.token_out.symbol);
-    let text = format!("auction {} {give} → {get} {}", order.amount_in, order.status.as_str());
+    let text =
+        format!("{} {} {give} → {get} {}", order.kind_word().to_lowercase(), order.amount_in, order.status.as_str());
     (level, "order:update", text)
 }
 

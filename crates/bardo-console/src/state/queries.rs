@@ -8,7 +8,7 @@ use super::{LEAST, Layer, State, call_details};
 use crate::ConsoleError;
 use crate::format::short_hash;
 use crate::keymap::{self, Action, Context};
-use crate::screens::ScreenContext;
+use crate::screens::{ScreenContext, ScreenId};
 use crate::widgets::bridge::is_over;
 use crate::widgets::figure::paid;
 use bardo_base::fabric::ApprovalResolved;
@@ -129,7 +129,12 @@ impl State {
             // navigation.
             Action::Hold | Action::Decide | Action::Verify if replay => false,
             Action::CancelSelected | Action::QuitCancel if replay || watches => false,
-            action if replay && row.context == Context::Page && self.display.screen.is_idle_in_recording(action) => {
+            // A read-only console shows no form either.
+            action
+                if (replay || watches && self.display.screen == ScreenId::Trade)
+                    && row.context == Context::Page
+                    && self.display.screen.is_idle_in_recording(action) =>
+            {
                 false
             }
             Action::Pause if watches && !replay => false,
@@ -314,7 +319,8 @@ impl State {
         for (_, order) in self.session.feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {
             let (amount, hash) = (paid(&order.amount_in), short_hash(order.order_hash));
             let (from, to) = (&order.token_in.symbol, &order.token_out.symbol);
-            lines.push(format!("auction {amount} {from} → {to} can still fill, order {hash}"));
+            let kind = order.kind_word().to_lowercase();
+            lines.push(format!("{kind} {amount} {from} → {to} can still fill, order {hash}"));
         }
         for (_, intent) in self.session.feed.intents.iter().filter(|(_, intent)| !is_over(intent)) {
             let (amount, hash) = (paid(&intent.amount_in), short_hash(intent.intent_id));

@@ -143,7 +143,7 @@ fn order_row(at: u64, order: &OrderUpdate) -> Option<TradeCells> {
     let cells = [
         utc(at),
         order.order_hash.to_string(),
-        "Auction".to_owned(),
+        order.kind_word().to_owned(),
         chain_name(&order.chain_id.to_string()),
         fill.amount_in.clone(),
         order.token_in.symbol.to_string(),

@@ -65,8 +65,23 @@ fn page(painter: &mut Painter<'_>, state: &State, area: Rect) {
     } else if let Some(view) = state.display.screens.get(state.display.screen) {
         view.draw(&state.known_drawn(), painter, body);
     }
+    notice_over(painter, state, area);
     painter.render(PromptLine { theme: painter.theme, state }, line(area, area.height.saturating_sub(2)));
     painter.render(HintLine { theme: painter.theme, state }, line(area, area.height.saturating_sub(1)));
+}
+
+/// Draws the first lines of a long notice over the end of the screen, above the prompt's line. A key, or a while, ends it.
+fn notice_over(painter: &mut Painter<'_>, state: &State, area: Rect) {
+    let Some((above, _)) = notice_lines(state, area.width) else { return };
+    let over = above.split_last().map_or(&[][..], |(_, over)| over);
+    let count = u16::try_from(over.len()).unwrap_or(u16::MAX);
+    let first = area.height.saturating_sub(2).saturating_sub(count);
+    for (at, words) in (first..area.height.saturating_sub(2)).zip(over) {
+        let place = line(area, at);
+        painter.fill(place, Role::Background);
+        let words = fit(words, usize::from(place.width).saturating_sub(2));
+        painter.pieces(place, &[(format!(" {words}"), Role::StateCare)]);
+    }
 }
 
 fn layer(painter: &mut Painter<'_>, state: &State, layer: &Layer, over: Rect) {
@@ -207,8 +222,9 @@ impl Widget for PromptLine<'_> {
             painter.render(TextInput::new(field, painter.theme), input);
             return;
         }
-        if let Some((first, _)) = notice_in_two(state, place.width) {
-            painter.pieces(place, &[(format!(" {first}"), Role::StateCare)]);
+        if let Some(line) = notice_lines(state, place.width).and_then(|(above, _)| above.last().cloned()) {
+            let words = fit(&line, room.saturating_add(2)).into_owned();
+            painter.pieces(place, &[(format!(" {words}"), Role::StateCare)]);
             return;
         }
         if let Some(alert) = state.fresh_alert() {
@@ -233,31 +249,37 @@ impl Widget for PromptLine<'_> {
     }
 }
 
-/// A notice that the line of hints has no room for, beside the key that stops: its beginning, which stands in the line
-/// above, and the rest of it. `None` where it fits, and while the prompt has that line.
-fn notice_in_two(state: &State, columns: u16) -> Option<(String, String)> {
+/// Maximum number of lines that a notice takes above the line of hints.
+const NOTICE_LINES: usize = 6;
+
+/// A notice that the line of hints has no room for, beside the key that stops: its lines above that one, of which the last
+/// stands in the prompt's line and the others over the screen, and its end. `None` where it fits, and while the prompt has
+/// that line.
+fn notice_lines(state: &State, columns: u16) -> Option<(Vec<String>, String)> {
     let notice = state.display.notice.as_ref().filter(|_| state.display.prompt.is_none())?;
     let columns = usize::from(columns);
     let stop: Vec<StyledText> =
         state.rows(Context::Page).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
-    if notice.width() + styled_width(&stop) + 5 <= columns {
+    let room = columns.saturating_sub(styled_width(&stop) + 5);
+    if notice.width() <= room {
         return None;
     }
-    let mut first = String::new();
-    let mut words = notice.as_str().split(' ');
-    let mut rest = Vec::new();
-    for word in words.by_ref() {
-        if width(&first) + width(word) + 3 > columns {
-            rest.push(word);
-            break;
+    let mut above: Vec<String> = Vec::new();
+    let mut left: &str = notice.as_str();
+    while width(left) > room && above.len() < NOTICE_LINES {
+        let mut at = 0;
+        for (space, _) in left.match_indices(' ').chain([(left.len(), "")]) {
+            let line = left.get(..space).unwrap_or(left);
+            if width(line) + 2 > columns && at > 0 {
+                break;
+            }
+            at = space;
         }
-        if !first.is_empty() {
-            first.push(' ');
-        }
-        first.push_str(word);
+        let (line, rest) = left.split_at_checked(at).unwrap_or((left, ""));
+        above.push(line.to_owned());
+        left = rest.trim_start();
     }
-    rest.extend(words);
-    Some((first, rest.join(" ")))
+    Some((above, left.to_owned()))
 }
 
 /// Hint line: the keys of the topmost layer.
@@ -307,7 +329,7 @@ impl Widget for HintLine<'_> {
         }
         let room = usize::from(place.width).saturating_sub(styled_width(&right) + 1);
         if let Some(notice) = &state.display.notice {
-            let rest = notice_in_two(state, place.width).map_or_else(|| notice.to_string(), |(_, rest)| rest);
+            let rest = notice_lines(state, place.width).map_or_else(|| notice.to_string(), |(_, rest)| rest);
             left.push((fit(&rest, room.saturating_sub(4)).into_owned(), Role::StateCare));
             left.push(("   ".to_owned(), Role::TextDim));
         } else if let (Some(fault), false) = (&state.session.page.fault, state.booting()) {
@@ -377,7 +399,7 @@ impl Widget for TypingHints<'_> {
         let mut left: Vec<StyledText> = vec![(" ".to_owned(), Role::TextDim)];
         match &state.display.notice {
             Some(notice) => {
-                let rest = notice_in_two(state, place.width).map_or_else(|| notice.to_string(), |(_, rest)| rest);
+                let rest = notice_lines(state, place.width).map_or_else(|| notice.to_string(), |(_, rest)| rest);
                 left.push((fit(&rest, room).into_owned(), Role::StateCare));
             }
             None => left.extend([

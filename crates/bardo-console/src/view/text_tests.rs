@@ -131,6 +131,7 @@ pub(super) fn snapshot() -> SessionSnapshot {
         running: 0,
         pnl: None,
         transactions: Some(std::sync::Arc::new(crate::screens::sample_transactions("base", "token_revoke"))),
+        schedules: None,
         watched: Vec::new(),
         names: Vec::new(),
     }

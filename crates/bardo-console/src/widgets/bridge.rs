@@ -126,7 +126,7 @@ impl BridgeModel {
 
     /// Requested order as text, as far as its parameters are known.
     fn asked_words(&self) -> String {
-        let token = self.call.param("token_in");
+        let token = self.call.token("token_in");
         let asked = format!("{} {token}", paid(self.call.param("amount").as_str())).trim().to_owned();
         match (self.call.param("source_chain"), self.call.param("destination_chain")) {
             (from, to) if !from.is_empty() && !to.is_empty() => format!("{asked}  {from} → {to}"),

@@ -1,5 +1,6 @@
 //! State that every call has, whatever its card: start, progress, end.
 
+use alloy_primitives::Address;
 use serde_json::Value;
 
 use super::Moment;
@@ -8,10 +9,11 @@ use super::figure::{countdown, left, running, took};
 use super::paint::Row;
 use super::status::CardStatus;
 use super::words::failure_words;
+use crate::format::short_address;
 use crate::painter::StyledText;
 use crate::theme::Role;
 use bardo_base::error::ErrorCode;
-use bardo_base::fabric::{ApprovalOutcome, EventKind, SimulatedChange, ToolFacts};
+use bardo_base::fabric::{ApprovalOutcome, EventKind, NOT_RECORDED, SimulatedChange, ToolFacts};
 use bardo_base::text::SafeText;
 
 /// Maximum length of a failure message, in characters.
@@ -77,6 +79,7 @@ impl CallModel {
             EventKind::PermitIssued(permit) => {
                 self.offered_until = Some(permit.expires_at);
                 self.use_amount_of(&permit.changes);
+                self.name_tokens(&permit.changes);
             }
             // Checks are made again before the signature, and say nothing about the offer.
             EventKind::SafetyCheck(_) | EventKind::ToolOverrun(_) | EventKind::MemoryHits(_) => {}
@@ -170,9 +173,26 @@ impl CallModel {
         Some(format!("≈ offer, {}: not signed", left(until / 1000, now)))
     }
 
-    /// Parameter as text; empty if there is none.
+    /// Replaces a token that the call names by its address by the symbol that the simulation reports for it.
+    fn name_tokens(&mut self, changes: &[SimulatedChange]) {
+        for name in ["token_in", "token_out", "token", "token_a", "token_b"] {
+            let Some(asked) = address_of(&self.param(name)) else { continue };
+            let known = changes.iter().find(|change| change.address == Some(asked));
+            if let (Some(change), Some(param)) = (known, self.params.get_mut(name)) {
+                *param = Value::from(change.symbol.as_str());
+            }
+        }
+    }
+
+    /// Parameter as text; empty if there is none, or if it was not recorded.
     pub fn param(&self, name: &str) -> SafeText {
-        super::figure::text(&self.params, name).unwrap_or_default()
+        super::figure::text(&self.params, name).filter(|text| text.as_str() != NOT_RECORDED).unwrap_or_default()
+    }
+
+    /// Token that a parameter names: its symbol, or the ends of its address. The details of the call have all digits.
+    pub fn token(&self, name: &str) -> SafeText {
+        let named = self.param(name);
+        address_of(&named).map_or(named, |address| SafeText::clean(&short_address(address), 20))
     }
 
     /// Status for the edge of a card, with the current step and running time, or with the duration.
@@ -275,6 +295,12 @@ impl CallModel {
             _ => None,
         }
     }
+}
+
+/// Address in a parameter; `None` for any other text.
+fn address_of(text: &SafeText) -> Option<Address> {
+    text.as_str().strip_prefix("0x").filter(|digits| digits.len() == 40)?;
+    text.as_str().parse().ok()
 }
 
 /// Text with the first and last four digits of each address, for a line that would cut it. The whole story has all digits.

@@ -8,7 +8,6 @@ use super::paint::Row;
 use super::words::counted;
 use crate::format::{age, grouped, time_of_day};
 use crate::theme::Role;
-use bardo_base::display::figures::next;
 use bardo_base::text::SafeText;
 
 pub use bardo_base::display::readable;
@@ -19,12 +18,21 @@ const MAX_ODD: usize = 40;
 /// Amount that is held or received, rounded down to useful digits. The details of a call show all digits. Text that is
 /// not a plain number is cleaned and returned.
 pub fn amount(numeral: &str) -> String {
-    rounded(numeral, false)
+    match useful_digits(numeral) {
+        None => SafeText::clean(numeral, MAX_ODD).as_str().to_owned(),
+        Some((whole, kept, _)) if kept.bytes().all(|digit| digit == b'0') => grouped(whole),
+        Some((whole, kept, _)) => format!("{}.{kept}", grouped(whole)),
+    }
 }
 
-/// Amount that is paid or may be spent, rounded up to useful digits.
+/// Amount that is paid or may be spent, cut to useful digits. One that goes on ends with `…`: it states neither less than
+/// what is paid nor more than what there is.
 pub fn paid(numeral: &str) -> String {
-    rounded(numeral, true)
+    match useful_digits(numeral) {
+        // Zeros show where it is cut.
+        Some((whole, kept, true)) => format!("{}.{kept}…", grouped(whole)),
+        Some((_, _, false)) | None => amount(numeral),
+    }
 }
 
 /// Returns true if [`amount`] and [`paid`] leave out digits of the number.
@@ -32,11 +40,12 @@ pub fn is_rounded(numeral: &str) -> bool {
     amount(numeral) != paid(numeral)
 }
 
-fn rounded(numeral: &str, up: bool) -> String {
+/// Whole part and useful digits after the point of a plain number, and whether others are left out; `None` for other text.
+fn useful_digits(numeral: &str) -> Option<(&str, &str, bool)> {
     let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
     let (whole, fraction) = numeral.split_once('.').unwrap_or((numeral, ""));
     if whole.is_empty() || whole.len() > 60 || !digits(whole) || !digits(fraction) {
-        return SafeText::clean(numeral, MAX_ODD).as_str().to_owned();
+        return None;
     }
     let whole = match whole.trim_start_matches('0') {
         "" => "0",
@@ -49,15 +58,8 @@ fn rounded(numeral: &str, up: bool) -> String {
         (_, 1..=2) => 4,
         _ => 2,
     };
-    let (whole, kept) = match fraction.get(..places) {
-        Some(kept) if fraction.len() > places && up => next(whole, kept),
-        Some(kept) if fraction.len() > places => (whole.to_owned(), kept.to_owned()),
-        _ => (whole.to_owned(), fraction.to_owned()),
-    };
-    match kept.bytes().all(|digit| digit == b'0') {
-        true => grouped(&whole),
-        false => format!("{}.{kept}", grouped(&whole)),
-    }
+    let kept = fraction.get(..places).unwrap_or(fraction);
+    Some((whole, kept, kept.len() < fraction.len()))
 }
 
 /// Number in a tool's response; `None` for other text.
@@ -176,18 +178,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_keep_what_says_something_down_for_what_one_has_and_up_for_what_one_pays() {
-        for (given, down, up) in [
+    fn amounts_keep_what_says_something_and_what_is_paid_is_neither_less_nor_more() {
+        for (given, held, pays) in [
             ("0.25", "0.25", "0.25"),
             ("500", "500", "500"),
-            ("846.38012", "846.38", "846.39"),
-            ("1074.707276108501076874", "1,074.70", "1,074.71"),
-            ("0.000000123456", "0.0000001234", "0.0000001235"),
-            ("12.34567", "12.3456", "12.3457"),
-            ("999.999", "999.99", "1,000"),
-            ("9.99999", "9.9999", "10"),
-            ("0.99999", "0.9999", "1"),
-            ("100.001", "100", "100.01"),
+            ("846.38012", "846.38", "846.38…"),
+            ("1074.707276108501076874", "1,074.70", "1,074.70…"),
+            ("0.000000123456", "0.0000001234", "0.0000001234…"),
+            // A limit order of 0.123456 WETH once read 0.1235, more than it sold.
+            ("0.123456", "0.1234", "0.1234…"),
+            ("12.34567", "12.3456", "12.3456…"),
+            ("999.999", "999.99", "999.99…"),
+            ("9.99999", "9.9999", "9.9999…"),
+            ("100.001", "100", "100.00…"),
             ("0", "0", "0"),
             ("0.0", "0", "0"),
             ("00012.50", "12.5", "12.5"),
@@ -195,24 +198,25 @@ mod tests {
             ("1e9", "1e9", "1e9"),
             ("", "", ""),
         ] {
-            assert_eq!((amount(given), paid(given)), (down.to_owned(), up.to_owned()), "{given}");
-            assert_eq!(is_rounded(given), down != up, "{given}");
+            assert_eq!((amount(given), paid(given)), (held.to_owned(), pays.to_owned()), "{given}");
+            assert_eq!(is_rounded(given), held != pays, "{given}");
         }
     }
 
     proptest! {
-        /// A displayed figure never exceeds what is held and never understates what is paid, and both are close to the
-        /// exact value.
+        /// A displayed figure never exceeds the exact value, is close to it, and one that is paid says when it goes on.
         #[test]
-        fn a_rounded_figure_is_on_the_safe_side_and_near(whole in 0_u64..2_000_000, fraction in "[0-9]{0,18}") {
+        fn a_figure_is_cut_and_says_so_where_it_is_paid(whole in 0_u64..2_000_000, fraction in "[0-9]{0,18}") {
             let given = if fraction.is_empty() { whole.to_string() } else { format!("{whole}.{fraction}") };
             let exact: Decimal = given.parse().unwrap();
-            let read = |shown: String| shown.replace(',', "").parse::<Decimal>().unwrap();
-            let (down, up) = (read(amount(&given)), read(paid(&given)));
-            prop_assert!(down <= exact && exact <= up, "{} is told as {} and {}", given, down, up);
-            // The difference is at most a thousandth, and zero if no digit is left out.
-            prop_assert!((up - down) * Decimal::from(1000) <= exact.max(Decimal::ONE), "{} {} {}", given, down, up);
-            prop_assert_eq!(is_rounded(&given), down != up);
+            let read = |shown: &str| shown.replace([',', '…'], "").parse::<Decimal>().unwrap();
+            let (held, pays) = (amount(&given), paid(&given));
+            prop_assert_eq!(read(&held), read(&pays));
+            prop_assert!(read(&held) <= exact, "{} is told as {}", given, held);
+            // The difference is at most a thousandth.
+            prop_assert!((exact - read(&held)) * Decimal::from(1000) <= exact.max(Decimal::ONE), "{} {}", given, held);
+            prop_assert_eq!(pays.ends_with('…'), read(&pays) < exact);
+            prop_assert_eq!(is_rounded(&given), pays.ends_with('…'));
         }
     }
 

@@ -28,6 +28,7 @@ pub mod positions;
 pub mod quote;
 pub mod reasons;
 pub mod samples;
+pub mod schedule;
 pub mod sprite;
 pub mod status;
 pub mod swap;
@@ -113,6 +114,8 @@ pub type QuoteCard<'a> = Card<'a, quote::QuoteModel>;
 pub type SwapProgress<'a> = Card<'a, swap::SwapModel>;
 /// Card of an auction order.
 pub type OrderCard<'a> = Card<'a, order::OrderModel>;
+/// Card of a schedule of swaps.
+pub type ScheduleCard<'a> = Card<'a, schedule::ScheduleModel>;
 /// Card of a bridge order: two chains and the fillers between them.
 pub type CrossChainProgress<'a> = Card<'a, bridge::BridgeModel>;
 /// Card of an allowance.

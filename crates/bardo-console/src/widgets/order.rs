@@ -1,4 +1,4 @@
-//! Card of an auction order: current and worst-case amounts, exclusivity, and result.
+//! Card of an auction or a limit order: current and worst-case amounts, exclusivity, and result.
 
 use std::cmp::Ordering;
 
@@ -22,6 +22,8 @@ use bardo_base::units::Usd;
 const STALE_AFTER_MILLIS: u64 = 30_000;
 /// Usual height of the curve, in rows.
 const CURVE_ROWS: usize = 4;
+/// Tool that places an order with one price.
+pub(crate) const LIMIT_ORDER: &str = "uniswap_place_limit_order";
 /// Minimum width of a curve, in columns.
 const LEAST_CURVE: usize = 30;
 
@@ -149,13 +151,23 @@ impl OrderModel {
         }
     }
 
+    /// Kind of the order, in words.
+    fn kind(&self) -> &'static str {
+        match &self.order {
+            Some(order) => order.kind_word(),
+            None if self.call.tool.as_str() == LIMIT_ORDER => "Limit order",
+            None => "Auction",
+        }
+    }
+
     fn name(&self) -> String {
         match &self.order {
             Some(order) => {
                 let (paid, from, to) = (paid(&order.amount_in), &order.token_in.symbol, &order.token_out.symbol);
-                format!("Auction {paid} {from} → {to} · {}", type_words(order.order_type.as_str()))
+                let kind = order.kind_word();
+                format!("{kind} {paid} {from} → {to} · {}", type_words(order.order_type.as_str()))
             }
-            None => format!("Auction {}", super::quote::ask_words(&self.call)),
+            None => format!("{} {}", self.kind(), super::quote::ask_words(&self.call)),
         }
     }
 
@@ -184,6 +196,16 @@ impl OrderModel {
     }
 
     fn figures(order: &OrderUpdate) -> Row {
+        if order.is_limit() {
+            let (label, shown) = match &order.fill {
+                Some(fill) => ("got ", &fill.amount_out),
+                None => ("waits for ", &order.end_amount),
+            };
+            return Row::new(label, Role::TextDim)
+                .then(amount(shown), Role::TextStrong)
+                .then("   pools, when signed ", Role::TextDim)
+                .then(amount(&order.quoted_out), Role::Text);
+        }
         let (label, shown) = match &order.fill {
             Some(fill) => ("got ", &fill.amount_out),
             None if order.status.is_final() => ("started at ", &order.start_amount),
@@ -365,7 +387,7 @@ impl CardView for OrderModel {
         }
         // Without its call, the duration of an order is unknown.
         let right = if self.call.tool.is_empty() { Vec::new() } else { self.call.line_end(now) };
-        CardLine { at: self.call.at, mark: status.sign(), kind: "Auction".to_owned(), groups, right }
+        CardLine { at: self.call.at, mark: status.sign(), kind: self.kind().to_owned(), groups, right }
     }
 
     fn title(&self, now: Moment) -> Title {
@@ -385,7 +407,10 @@ impl CardView for OrderModel {
         let Some(order) = &self.order else { return self.without_order(now) };
         let mut rows = self.call.failure_rows();
         rows.push(Self::figures(order));
-        rows.extend(curve_rows(order, columns, CURVE_ROWS + self.taller));
+        // A limit order has no curve.
+        if !order.is_limit() {
+            rows.extend(curve_rows(order, columns, CURVE_ROWS + self.taller));
+        }
         match &order.fill {
             Some(fill) => rows.extend(Self::fill_rows(order, fill)),
             None => {
@@ -436,7 +461,7 @@ impl OrderModel {
     /// Amounts of an order that is not signed yet; `None` once it is over, or before its offer.
     fn terms_row(&self, now: Moment) -> Option<Row> {
         let terms = self.terms.as_ref().filter(|_| !self.call.status.is_over())?;
-        let (asked, symbol) = (paid(self.call.param("amount").as_str()), self.call.param("token_in"));
+        let (asked, symbol) = (paid(self.call.param("amount").as_str()), self.call.token("token_in"));
         let mut row = Row::new("pay ", Role::TextDim).then(format!("{asked} {symbol}"), Role::Text);
         if let Some(leaves) = terms.leaves {
             row = row.then(format!(" {}", dollars(leaves)), Role::TextDim);

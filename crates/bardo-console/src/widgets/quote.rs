@@ -256,7 +256,7 @@ impl QuoteModel {
 
 /// Requested trade as text, from the parameters.
 pub(super) fn ask_words(call: &CallModel) -> String {
-    let (token_in, token_out) = (call.param("token_in"), call.param("token_out"));
+    let (token_in, token_out) = (call.token("token_in"), call.token("token_out"));
     if token_in.is_empty() && token_out.is_empty() {
         // A call about an order, such as a cancellation, names no tokens.
         return match call.status {

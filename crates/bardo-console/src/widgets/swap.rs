@@ -179,7 +179,7 @@ impl SwapModel {
     /// Position of the money, as a sentence.
     pub fn money(&self) -> String {
         let newest = self.transactions.last();
-        let (paid, asked) = (self.call.param("token_in"), paid(self.call.param("amount").as_str()));
+        let (paid, asked) = (self.call.token("token_in"), paid(self.call.param("amount").as_str()));
         match (self.call.status, newest) {
             (CardStatus::Done, _) => "moved, confirmed on chain".to_owned(),
             (_, Some(tx)) => match tx.state {
@@ -233,8 +233,8 @@ impl CardView for SwapModel {
         let status = self.call.status;
         let mut groups = Vec::new();
         let bare = |result: &SwapResult| {
-            let paid = format!("{} {}", paid(result.amount_in.as_str()), self.call.param("token_in"));
-            let got = format!(" → {} {}", amount(result.amount_out.as_str()), self.call.param("token_out"));
+            let paid = format!("{} {}", paid(result.amount_in.as_str()), self.call.token("token_in"));
+            let got = format!(" → {} {}", amount(result.amount_out.as_str()), self.call.token("token_out"));
             vec![(paid, Role::Text), (got, Role::TextStrong)]
         };
         match &self.result {
@@ -290,7 +290,7 @@ impl CardView for SwapModel {
                 rows.extend(self.moved_rows());
             }
             Some(result) if self.call.status.is_over() => {
-                let (token_in, token_out) = (self.call.param("token_in"), self.call.param("token_out"));
+                let (token_in, token_out) = (self.call.token("token_in"), self.call.token("token_out"));
                 rows.push(
                     Row::new(format!("{} {token_in} → ", paid(result.amount_in.as_str())), Role::Text)
                         .then(format!("{} {token_out}", amount(result.amount_out.as_str())), Role::TextStrong),

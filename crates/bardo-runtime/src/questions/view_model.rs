@@ -88,11 +88,13 @@ pub fn view_model(
 ) -> Question {
     let preview = &*request.preview;
     let proposal = preview.payload.proposal();
-    let (golem_id, context) = match &request.asked_by {
+    let (golem_id, context) = match request.asked_by.origin() {
         // The operator's own requests have no roles or words of an agent.
         AskedBy::Operator | AskedBy::Sale { .. } => {
             (GolemId::operator(), RequestContext { asked_by: Vec::new(), words: None, ..context })
         }
+        // An origin is no step.
+        AskedBy::Step { .. } => (proposal.golem_id.clone(), RequestContext { words: None, ..context }),
         AskedBy::Agent { why } => (proposal.golem_id.clone(), RequestContext { words: why.clone(), ..context }),
     };
     let money = match (paper || preview.paper, preview.network) {

@@ -113,6 +113,7 @@ impl SessionState {
             running: u32::try_from(self.control.running.load(Ordering::SeqCst)).unwrap_or(u32::MAX),
             pnl: self.links.pnl.borrow().clone(),
             transactions: self.links.transactions.borrow().clone(),
+            schedules: self.links.schedules.borrow().clone(),
             watched: self.links.watched.borrow().clone(),
             names: self.links.names.borrow().all(),
         }

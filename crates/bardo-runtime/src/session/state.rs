@@ -36,8 +36,8 @@ use bardo_safety::policy::PolicyKeeper;
 use bardo_safety::stop::ActiveStop;
 use bardo_sandbox::{Sandbox, SandboxChain};
 use bardo_session::handle::{
-    AddressedCommand, AllowancesState, ChainHoldings, LeaveMode, PnlState, SessionInfo, SessionNews, TransactionsState,
-    WatchedHoldings,
+    AddressedCommand, AllowancesState, ChainHoldings, LeaveMode, PnlState, SchedulesState, SessionInfo, SessionNews,
+    TransactionsState, WatchedHoldings,
 };
 use bardo_session::isolation::Isolation;
 use bardo_session::market::NetworkIdentity;
@@ -192,6 +192,8 @@ pub(super) struct SessionChannels {
     pub transactions: watch::Sender<Option<Arc<TransactionsState>>>,
     /// Rung when they should be read again at once.
     pub transactions_changed: Notify,
+    /// Schedules of swaps at the last reading.
+    pub schedules: watch::Sender<Option<Arc<SchedulesState>>>,
     /// Names of own accounts and labels at the last reading.
     pub names: watch::Sender<AddressNames>,
     /// Names of the Ethereum Name Service that were found, by address.
@@ -218,6 +220,7 @@ impl SessionChannels {
             pnl: watch::Sender::new(None),
             transactions: watch::Sender::new(None),
             transactions_changed: Notify::new(),
+            schedules: watch::Sender::new(None),
             names: watch::Sender::new(AddressNames::default()),
             ens: watch::Sender::new(BTreeMap::new()),
             watched: watch::Sender::new(Vec::new()),
@@ -256,6 +259,7 @@ impl SessionState {
         tasks.spawn(super::watching::allowances(Arc::clone(&state)));
         tasks.spawn(super::watching::profit_and_loss(Arc::clone(&state)));
         tasks.spawn(super::watching::transactions(Arc::clone(&state)));
+        tasks.spawn(super::watching::schedules(Arc::clone(&state)));
         tasks.spawn(super::watching::names(Arc::clone(&state)));
         let context = ActorContext {
             golem_id: state.golem_id.clone(),

@@ -21,7 +21,7 @@ use crate::policy_cage;
 use crate::questions::answering::queued_at;
 use crate::questions::second::second_of_policy;
 use crate::questions::{ListedAddresses, RequestContext};
-use crate::transactions;
+use crate::{schedules, transactions};
 use bardo_base::fabric::{
     ChainBlock, ChainHealth, ChainOpened, ChainState, EventKind, HaltChanged, LimitsChanged, PolicyChange,
     PolicyChanged, Receiver, SessionOpened,
@@ -57,6 +57,8 @@ const BOOKS_EVERY: Duration = Duration::from_secs(5);
 const BOOKS_EVERY_REMOTE: Duration = Duration::from_secs(30);
 /// Interval between two readings of unconfirmed transactions on devnets.
 const TRANSACTIONS_EVERY: Duration = Duration::from_secs(1);
+/// Interval between two readings of the schedules, which are in the ledger.
+const SCHEDULES_EVERY: Duration = Duration::from_secs(1);
 /// Interval between two readings of names, which are in local files.
 const NAMES_EVERY: Duration = Duration::from_secs(5);
 /// Interval between two readings of the holdings of watch-only accounts.
@@ -217,6 +219,24 @@ pub(super) async fn transactions(session: Arc<SessionState>) {
             () = sleep(pause) => {}
             () = session.links.transactions_changed.notified() => {}
         }
+    }
+}
+
+/// Reads the schedules of swaps, in a task of its own.
+pub(super) async fn schedules(session: Arc<SessionState>) {
+    let Some(account) = session.sources.world.account else { return };
+    let owners = [GolemId::operator(), session.golem_id.clone()];
+    let network = session.sources.world.network_name();
+    loop {
+        let read = schedules::read(&session.sources.ledger.store, &network, account, &owners);
+        session.links.schedules.send_if_modified(|known| {
+            let same = known.as_ref().is_some_and(|known| **known == read);
+            if !same {
+                *known = Some(Arc::new(read));
+            }
+            !same
+        });
+        sleep(SCHEDULES_EVERY).await;
     }
 }
 

@@ -139,6 +139,13 @@ impl OrderRecord {
         self.golem_id == GolemId::operator()
     }
 
+    /// Returns true for a limit order: it asks for more than the quote gave. An auction may end below its quote.
+    pub fn is_limit(&self) -> bool {
+        let TypedMessage::UniswapxOrder { order, .. } = &self.message else { return false };
+        let least = order.bounds().least_out;
+        least.iter().fold(U256::ZERO, |sum, output| sum.saturating_add(output.amount)) > self.figures.quoted_out
+    }
+
     /// Returns the last second in which the order can be filled or locked, since the Unix epoch.
     pub fn usable_until(&self) -> u64 {
         self.message.takes().iter().map(|takes| takes.usable_until).max().unwrap_or(u64::MAX)

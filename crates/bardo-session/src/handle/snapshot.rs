@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::pnl::PnlState;
+use super::schedules::SchedulesState;
 use super::transactions::TransactionsState;
 
 use crate::market::{LendingRow, LendingState, PositionRow};
@@ -79,6 +80,9 @@ pub struct SessionSnapshot {
     /// Unconfirmed transactions and open orders; `None` until they were read for the first time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transactions: Option<Arc<TransactionsState>>,
+    /// Schedules of swaps; `None` until they were read for the first time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedules: Option<Arc<SchedulesState>>,
     /// Holdings of watch-only accounts. They are in no other figure: not in the equity, and in no limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watched: Vec<WatchedHoldings>,

@@ -65,6 +65,9 @@ pub struct TransactionRow {
     /// Contract or account that it calls; `None` in what older sessions send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Address>,
+    /// Name of that contract in the address book; `None` if it is not in it.
+    #[serde(default)]
+    pub to_label: Option<SafeText>,
     /// Tool that asked for it; `None` if the ledger does not say.
     pub tool: Option<SafeText>,
     /// Golem, or the operator, for which it was signed; `None` if the ledger does not say.
@@ -169,6 +172,9 @@ pub struct OpenOrderRow {
     pub chain: SafeText,
     /// True for a bridge order.
     pub bridge: bool,
+    /// True for a limit order.
+    #[serde(default)]
+    pub limit: bool,
     /// Status of the order.
     pub status: SafeText,
     /// Golem, or the operator, for which it was signed.

@@ -12,6 +12,7 @@ use bardo_base::clock::Clock;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::CallId;
 use bardo_base::model::Phase;
+use bardo_base::text::SafeText;
 use bardo_safety::approval::AskedBy;
 use bardo_session::envelope::{CallStatus, ToolResponse};
 
@@ -25,6 +26,7 @@ pub struct StepCaller {
     ending: watch::Receiver<bool>,
     approve: Option<ApprovalMode>,
     phase: Option<Phase>,
+    /// The call whose steps these are, and its requester.
     asked_by: AskedBy,
 }
 
@@ -40,10 +42,12 @@ pub struct StepFailure {
 impl StepCaller {
     pub(super) fn new(
         executor: Executor,
+        (tool, call_id): (&'static str, CallId),
         (approve, phase, asked_by): (Option<ApprovalMode>, Option<Phase>, AskedBy),
         cancelled: watch::Receiver<bool>,
     ) -> Self {
         let ending = executor.steps_end();
+        let asked_by = AskedBy::Step { by: Box::new(asked_by), tool: SafeText::clean(tool, 80), call_id };
         Self { executor, cancelled, ending, approve, phase, asked_by }
     }
 

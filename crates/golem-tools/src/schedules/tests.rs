@@ -261,3 +261,31 @@ async fn there_is_a_most_and_a_row_that_cannot_be_read_does_not_run() {
     forge("terms", "{}").await.unwrap();
     assert_eq!(claimed(&store, std::slice::from_ref(&ada), START).await.unwrap().id, "01");
 }
+
+#[tokio::test]
+async fn an_account_sees_its_active_schedules_and_the_newest_ended_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let account = Address::repeat_byte(1);
+    let ids = |ended: u32| -> Vec<String> {
+        let (found, unreadable) = of_account(&store, NETWORK, account, ended).unwrap();
+        assert_eq!(unreadable, 0);
+        found.into_iter().map(|one| one.id).collect()
+    };
+    for id in ["a", "b", "c", "d"] {
+        assert!(insert(&store, schedule(id, &ada())).await.unwrap());
+    }
+    for id in ["a", "c", "d"] {
+        assert!(cancel(&store, id, ada()).await.unwrap().is_some());
+    }
+    let other = Schedule { account: Address::repeat_byte(9), ..schedule("e", &ada()) };
+    assert!(insert(&store, other).await.unwrap());
+    assert_eq!((ids(2), ids(0)), (vec!["d".to_owned(), "c".into(), "b".into()], vec!["b".to_owned()]));
+    let spoil = |transaction: &Transaction<'_>| {
+        transaction.execute("UPDATE engine_schedule SET terms = '{}' WHERE id = 'b'", [])?;
+        Ok::<_, StoreError>(())
+    };
+    store.write(spoil).await.unwrap();
+    let (found, unreadable) = of_account(&store, NETWORK, account, 0).unwrap();
+    assert!(found.is_empty() && unreadable == 1);
+}

@@ -6,6 +6,7 @@ use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
 use crate::text::SafeText;
+use crate::units::TokenAmount;
 
 /// A token as cards show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -191,6 +192,19 @@ pub struct OrderUpdate {
     pub money: SafeText,
     /// Obstacle, or reason of the outcome; empty if there is none.
     pub remark: SafeText,
+}
+
+impl OrderUpdate {
+    /// True for a limit order: it asks for more than the pools paid when it was signed. An auction may end below that.
+    pub fn is_limit(&self) -> bool {
+        let raw = |amount: &str| TokenAmount::parse(amount, self.token_out.decimals).ok().map(|amount| amount.raw());
+        raw(&self.end_amount).zip(raw(&self.quoted_out)).is_some_and(|(least, quoted)| least > quoted)
+    }
+
+    /// Name of the order's kind for people.
+    pub fn kind_word(&self) -> &'static str {
+        if self.is_limit() { "Limit order" } else { "Auction" }
+    }
 }
 
 /// Status of a bridge order.

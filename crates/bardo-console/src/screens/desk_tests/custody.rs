@@ -186,8 +186,8 @@ fn one_allowance_or_all_of_a_chain_are_revoked_each_by_a_call_of_its_own() {
 #[test]
 fn a_console_that_only_watches_revokes_nothing() {
     let mut world = with_tools(world());
-    world.watch_only = true;
     let mut screen = read(&world, "traders");
+    world.watch_only = true;
     for _ in 0..5 {
         let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
         assert!(matches!(&said[..], [ScreenRequest::Notice(_)]) && !screen.asks(), "{said:?}");

@@ -272,10 +272,16 @@ fn a_form_that_is_opened_holds_nothing_of_an_earlier_input() {
 }
 
 #[test]
-fn a_console_that_only_watches_reads_positions_and_opens_no_form() {
+fn a_console_that_only_watches_reads_no_positions_and_opens_no_form() {
     let mut world = with_tools(world());
+    // The session refuses its calls, so it makes none and says so.
+    let mut unread = Positions::default();
     world.watch_only = true;
+    assert!(unread.shown(&world.known()).is_empty());
+    assert!(drawn(&unread, &world, AREA).contains("reads no positions"), "{}", drawn(&unread, &world, AREA));
+    world.watch_only = false;
     let mut screen = read(&world, "WETH");
+    world.watch_only = true;
     let said = screen.act(Action::Open, &world.known(), AREA).unwrap();
     assert!(matches!(&said[..], [ScreenRequest::Notice(_)]) && !screen.asks(), "{said:?}");
 }

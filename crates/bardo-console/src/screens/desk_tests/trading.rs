@@ -455,7 +455,7 @@ fn the_line_of_tools_follows_the_chosen_one() {
     trade.shown(&world.known());
     let area = Rect { width: 40, ..AREA };
     let line = |trade: &Trade| drawn(trade, &world, area).lines().next().unwrap_or_default().to_owned();
-    for (at, chosen) in ["Swap", "Cancel auction", "Refund bridge order", "Quote"].iter().enumerate() {
+    for (at, chosen) in ["Swap", "Cancel order", "Refund bridge order", "Quote"].iter().enumerate() {
         let shown = line(&trade);
         assert!(shown.contains(&format!("▸ {chosen} ")), "{shown}");
         assert!(shown.trim_end().ends_with(&format!("{} of 4", at + 1)) && !shown.contains('…'), "{shown}");

@@ -23,6 +23,7 @@ pub(super) fn row(nonce: u64, tool: &str, inclusion: Inclusion) -> TransactionRo
         hash: B256::repeat_byte(u8::try_from(nonce).unwrap()),
         nonce,
         to: Some(Address::repeat_byte(0x70)),
+        to_label: (tool == "uniswap_execute_swap").then(|| safe("Universal Router 2.1.0")),
         tool: Some(safe(tool)),
         golem_id: Some(safe("ada")),
         call_id: None,
@@ -87,6 +88,7 @@ pub(crate) fn sample(chain: &str, tool: &str) -> TransactionsState {
         hash: B256::repeat_byte(0x4b),
         chain: safe(chain),
         bridge: false,
+        limit: false,
         status: safe("open"),
         golem_id: safe("operator"),
         permit_id: "7c1e0000000040008000000000000002".parse().unwrap(),
@@ -188,4 +190,28 @@ fn the_selection_follows_its_transaction() {
     world.snapshot.transactions = Some(Arc::new(state));
     let copied = screen.act(Action::Copy, &world.known(), AREA).unwrap();
     assert_eq!(copied, [ScreenRequest::Copy(B256::repeat_byte(43).to_string())]);
+}
+
+/// A fee raise replaces the selected transaction: keys go on to act on the one that waits, not on the one that is over.
+#[test]
+fn the_selection_goes_on_to_the_transaction_that_replaces_the_selected_one() {
+    let mut world = with(|state| state.chains[0].rows.truncate(1));
+    let mut screen = Transactions::default();
+    screen.act(Action::Top, &world.known(), AREA);
+    let speed_up = |screen: &mut Transactions, world: &TestHarness| {
+        let sent = screen.act(Action::SpeedUp, &world.known(), AREA).unwrap();
+        calls(&sent).into_iter().map(|(_, _, params, _)| params["transaction"].as_str().unwrap().to_owned()).last()
+    };
+    assert_eq!(speed_up(&mut screen, &world), Some(B256::repeat_byte(41).to_string()));
+    let mut state = sample("base", "wallet_transfer_token");
+    let first = state.chains[0].rows[0].clone();
+    let later = TransactionRow { hash: B256::repeat_byte(0xfe), replaces: Some(first.hash), ..first.clone() };
+    let replaced = TransactionRow { inclusion: Inclusion::Replaced, actionable: false, plan: None, ..first };
+    state.chains[0].rows = vec![replaced, later];
+    world.snapshot.transactions = Some(Arc::new(state));
+    assert_eq!(speed_up(&mut screen, &world), Some(B256::repeat_byte(0xfe).to_string()));
+    // The replaced one can still be read.
+    screen.act(Action::Up, &world.known(), AREA);
+    let copied = screen.act(Action::Copy, &world.known(), AREA).unwrap();
+    assert_eq!(copied, [ScreenRequest::Copy(B256::repeat_byte(41).to_string())]);
 }

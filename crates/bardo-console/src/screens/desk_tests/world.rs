@@ -208,6 +208,7 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
         running: 0,
         pnl: None,
         transactions: Some(Arc::new(super::under_way::sample(words.chain, words.tool))),
+        schedules: None,
         watched: Vec::new(),
         names: Vec::new(),
     };

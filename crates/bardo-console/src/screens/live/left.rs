@@ -422,7 +422,8 @@ fn unsettled_payments(known: &ScreenContext<'_>) -> Vec<(String, [String; 2])> {
     let feed = known.feed;
     for (_, order) in feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {
         // The tokens stay in the wallet, and in its figure, until a filler takes them.
-        let words = format!("{} in an auction", paid(&order.amount_in));
+        let kind = if order.is_limit() { "a limit order" } else { "an auction" };
+        let words = format!("{} in {kind}", paid(&order.amount_in));
         all.push((order.token_in.symbol.to_string(), [words.clone(), words]));
     }
     for (_, intent) in feed.intents.iter().filter(|(_, intent)| !is_over(intent)) {

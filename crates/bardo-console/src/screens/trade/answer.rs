@@ -1,5 +1,6 @@
 //! Answer side of the trade screen: rows for the simulated offer, the errors, or the fields of a result.
 
+use alloy_primitives::Address;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::widgets::Widget;
@@ -9,7 +10,7 @@ use super::super::ScreenContext;
 use super::super::form::parameter_error;
 use super::Trade;
 use super::choices::CHAIN_FIELDS;
-use crate::format::{amount as token_amount, dollars};
+use crate::format::{amount as token_amount, dollars, dollars_used};
 use crate::painter::Painter;
 use crate::theme::{Role, Theme};
 use crate::widgets::figure::{left, readable, text};
@@ -22,6 +23,7 @@ use bardo_base::fabric::{AskReason, CheckOutcome, EventKind, ResultCard, SafetyC
 use bardo_base::format::{time_of_day, wait};
 use bardo_base::text::{SafeText, width};
 use bardo_session::envelope::{CallStatus, ToolResponse};
+use bardo_session::questions::{Question, RequestSubject};
 use serde::Deserialize as _;
 
 /// Instructions for a tool that writes.
@@ -97,11 +99,12 @@ impl Widget for AnswerPanel<'_> {
         let body = match (&screen.preview, screen.previewing.is_some()) {
             (_, true) => vec![Row::new("▸ checking…", Role::Chart)],
             (Some(preview), false) => {
-                answer_rows(&preview.response, Some(preview.answered_at), now, screen.is_held(known))
+                let held = known.offer.filter(|_| screen.is_held(known));
+                answer_rows(&preview.response, Some(preview.answered_at), now, held)
             }
             // Execution without a card still shows its state, so that it is not started twice by mistake.
             (None, false) if screen.execution.is_some() => match &screen.execution_response {
-                Some(response) => answer_rows(response, None, now, false),
+                Some(response) => answer_rows(response, None, now, None),
                 None => vec![Row::new("▸ approved; waiting for its status", Role::Chart)],
             },
             (None, false) if screen.quote.is_some() && screen.quote_fits() => return,
@@ -133,8 +136,14 @@ pub(super) fn permit(response: &ToolResponse) -> Option<&Value> {
     })
 }
 
+/// Name that the held offer has for an address.
+fn named(offer: &Question, address: Address) -> Option<&SafeText> {
+    let RequestSubject::Action(action) = &offer.about else { return None };
+    action.places.iter().find(|place| place.address == address)?.label.as_ref()
+}
+
 /// Rows of a simulated offer: amounts with their worst-case bounds, recipients, gas and checks.
-fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
+fn offer_rows(response: &ToolResponse, now: Moment, held: Option<&Question>) -> Vec<Row> {
     let Some(permit) = permit(response) else { return Vec::new() };
     let mut all = Vec::new();
     if let Some(expected) = text(permit, "expected_outcome") {
@@ -143,7 +152,7 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     // Stands near the top, so that an expired offer shows it on a small screen, too.
     if let Some(until) = permit.get("expires_at").and_then(Value::as_u64) {
         // The offer of a finished rehearsal is not held either.
-        let (words, role) = match (until <= now.millis, held) {
+        let (words, role) = match (until <= now.millis, held.is_some()) {
             (true, _) => ("○ expired: Enter previews again".to_owned(), Role::StateCare),
             // Rejected, withdrawn, or never more than a rehearsal.
             (false, false) => ("○ closed, nothing was signed: Enter previews again".to_owned(), Role::StateCare),
@@ -173,13 +182,15 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
         all.push(Row::new("dollars         ", Role::TextDim).then("at the least favourable prices", Role::TextDim));
     }
     if let Some(gas) = text(permit, "gas_usd").and_then(|usd| usd.as_str().parse().ok()) {
-        all.push(Row::new("gas at most     ", Role::TextDim).end(dollars(gas), Role::Text));
+        all.push(Row::new("gas at most     ", Role::TextDim).end(dollars_used(gas), Role::Text));
     }
     for leg in permit.get("legs").and_then(Value::as_array).into_iter().flatten() {
         if let (Some(purpose), Some(to)) = (text(leg, "purpose"), text(leg, "to")) {
             // Addresses are shown in full and with their checksum, because the operator compares them.
-            let to =
-                to.as_str().parse::<alloy_primitives::Address>().map_or_else(|_| to.to_string(), |to| to.to_string());
+            let address = to.as_str().parse::<Address>().ok();
+            let to = address.map_or_else(|| to.to_string(), |to| to.to_string());
+            let name = address.and_then(|address| named(held?, address));
+            let to = name.map_or(to.clone(), |name| format!("{to}  {name}"));
             let words = match purpose.as_str() {
                 "approve" => "approval call   ".to_owned(),
                 "main" => "main call       ".to_owned(),
@@ -256,7 +267,12 @@ fn violation_row(one: &Violation, answered_at: Option<u64>, now: Moment) -> Row 
 
 /// Rows for any response: the offer, the errors, or the fields of the result. `answered_at` is the time of a preview's
 /// answer, in milliseconds since the Unix epoch.
-pub(super) fn answer_rows(response: &ToolResponse, answered_at: Option<u64>, now: Moment, held: bool) -> Vec<Row> {
+pub(super) fn answer_rows(
+    response: &ToolResponse,
+    answered_at: Option<u64>,
+    now: Moment,
+    held: Option<&Question>,
+) -> Vec<Row> {
     let mut all = Vec::new();
     if let Some(error) = &response.error {
         let word = if response.status == CallStatus::Blocked { "BLOCKED" } else { "FAILED" };
@@ -277,7 +293,7 @@ pub(super) fn answer_rows(response: &ToolResponse, answered_at: Option<u64>, now
         all.push(Row::new(SafeText::clean(&suggestion, 300).as_str(), Role::TextDim));
     }
     all.extend(offer_rows(response, now, held));
-    if response.status == CallStatus::Simulated && held {
+    if response.status == CallStatus::Simulated && held.is_some() {
         all.push(
             Row::new("Enter", Role::Key).then(" opens the decision. Nothing is signed before it.", Role::Text).kept(),
         );

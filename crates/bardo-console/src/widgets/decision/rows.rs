@@ -8,6 +8,7 @@ use crate::theme::Role;
 use crate::widgets::Moment;
 use crate::widgets::decision::Decision;
 use crate::widgets::figure::readable;
+use crate::widgets::order::LIMIT_ORDER;
 use crate::widgets::paint::Row;
 use crate::widgets::plain::tool_word;
 use crate::widgets::words::{check_word, counted, figure_of, policy_value, policy_word};
@@ -300,11 +301,9 @@ const SWAP: &str = "uniswap_execute_swap";
 /// Tool that opens a liquidity position.
 const OPENS_POSITION: &str = "add_liquidity";
 
-/// Tool of orders that wait for one price. Against the pools' present price they have no cost.
-const LIMIT_ORDER: &str = "uniswap_place_limit_order";
-
 /// Row of the expected and worst-case cost against the market; `None` if neither is known.
 fn cost_row(action: &ActionRequest) -> Option<Row> {
+    // Against the pools' present price, an order that waits for its own has no cost.
     if action.tool.as_str() == LIMIT_ORDER {
         return Some(Row::new("Filled at this price or a better one, or never", Role::Dialog));
     }

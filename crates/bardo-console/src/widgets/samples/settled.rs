@@ -109,7 +109,20 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
     of_blocks.fold(at, &EventKind::MemoryHits(MemoryHits { similar: 3, changes }));
     let mut of_fees = OrderModel::known(at, &order(DecayUnit::Wei));
     (of_blocks.heard_at, of_fees.heard_at) = (START_MILLIS, START_MILLIS);
+    // One price above what the pools pay, and no curve.
+    let limit = known(&|order| {
+        for amount in [&mut order.start_amount, &mut order.end_amount, &mut order.current_amount] {
+            "1745.50".clone_into(amount);
+        }
+        order.curve.points = vec![(START - 40, "1745.50".to_owned()), (START + 70, "1745.50".to_owned())];
+        (order.exclusivity, order.best_bid) = (None, None);
+    });
+    let asked =
+        json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.5", "limit_price": "3491", "chain": "ethereum"});
+    let limit_asked = OrderModel::asked(CallModel::asked(START_MILLIS, "uniswap_place_limit_order", asked));
     vec![
+        ("limit order", limit),
+        ("limit order asked", limit_asked),
         ("empty", OrderModel::default()),
         ("loading", OrderModel::asked(call)),
         ("pending", known(&|order| order.status = OrderStatus::Pending)),

@@ -19,7 +19,7 @@ use bardo_base::units::TokenAmount;
 impl SwapModel {
     /// Row of the amount paid and the minimum received. If the offer has no structured minimum, its own sentence.
     pub(super) fn terms(&self, offer: &Offer) -> Row {
-        let (paid, symbol) = (paid(self.call.param("amount").as_str()), self.call.param("token_in"));
+        let (paid, symbol) = (paid(self.call.param("amount").as_str()), self.call.token("token_in"));
         let Some(least) = offer.least.as_ref().filter(|_| !paid.is_empty()) else {
             return Row::new("offer: ", Role::TextDim).then(readable(offer.expected.as_str(), 4), Role::Text);
         };
@@ -154,7 +154,7 @@ impl SwapModel {
             );
         }
         if result.moves.is_empty() {
-            let (token_in, token_out) = (self.call.param("token_in"), self.call.param("token_out"));
+            let (token_in, token_out) = (self.call.token("token_in"), self.call.token("token_out"));
             let would = if self.call.status == CardStatus::Simulated { "would pay " } else { "paid " };
             rows.push(
                 Row::new(would, Role::TextDim)

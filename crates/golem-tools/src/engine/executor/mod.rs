@@ -360,13 +360,8 @@ impl Executor {
                 settle(claim, response, keep).await
             }
             ToolJob::Write(job) => {
-                let asked_by = match (shared.golem_id == GolemId::operator(), call.asked_by) {
-                    (true, sale @ AskedBy::Sale { .. }) => sale,
-                    (true, AskedBy::Operator | AskedBy::Agent { .. }) => AskedBy::Operator,
-                    // Only the operator's executor sells all holdings.
-                    (false, AskedBy::Sale { .. }) => AskedBy::default(),
-                    (false, asked_by) => asked_by,
-                };
+                // Only the operator's executor sells all holdings.
+                let asked_by = call.asked_by.of(shared.golem_id == GolemId::operator());
                 let (dry_run, approve, phase) = (call.dry_run, call.approve, call.phase);
                 let options = CallOptions { dry_run, approve, phase, asked_by };
                 self.write(&context, entry, started, (job, params.clone(), options), (claim, hold)).await

@@ -438,7 +438,9 @@ impl WriteTask {
                     CommitState::Done => {
                         let CallOptions { approve, phase, asked_by, .. } = self.options.clone();
                         let ends = self.leave.begin_steps();
-                        let steps = StepCaller::new(self.context.executor(), (approve, phase, asked_by), ends);
+                        let whole = (self.context.meta().name, self.context.call_id());
+                        let asks = (approve, phase, asked_by);
+                        let steps = StepCaller::new(self.context.executor(), whole, asks, ends);
                         rest.carry_on(&self.context, &steps, &committed).await
                     }
                     CommitState::Simulated
