@@ -209,7 +209,7 @@ async fn a_deposit_is_requested_settled_and_claimed() {
     assert!(lost <= U256::from(3), "{lost}");
 }
 
-/// A request to the vault whose manager never settles waits, says so, and can be taken back. Once it was valued it can not, which is
+/// A request to the vault whose manager never settles waits, says so, and can be cancelled. Once it was valued it can not, which is
 /// said as well, and counts as nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stuck_request_is_told_and_cancelled_while_it_can_be() {

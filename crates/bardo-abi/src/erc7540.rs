@@ -30,7 +30,7 @@ alloy::sol! {
         function claimableRedeemRequest(uint256 requestId, address controller) external view returns (uint256);
     }
 
-    /// What Lagoon's vaults have beyond the standard.
+    /// Lagoon's vaults beyond the standard.
     #[derive(Debug, PartialEq, Eq)]
     interface LagoonVault {
         struct RolesStorage {

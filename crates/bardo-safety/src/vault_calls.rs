@@ -271,7 +271,7 @@ pub struct VaultGround {
     pub jumped: bool,
     /// Price of the shares.
     pub price: SharePrice,
-    /// What of it is requested, by its own answer.
+    /// Actions of it that are requests, by its own answer.
     pub asynchrony: Asynchrony,
 }
 

@@ -362,7 +362,7 @@ pub struct VaultSetup {
 pub const VAULT: VaultSetup =
     VaultSetup { token: Usdc, name: "Devnet USDC Vault", symbol: "vUSDC", deposited: 2_000_000, earned: 100_000 };
 
-/// What becomes of requests in a planned asynchronous vault. Amounts are in whole tokens.
+/// Fate of the requests in a planned asynchronous vault. Amounts are in whole tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AsyncVaultKind {
     /// Its manager settles.
@@ -410,7 +410,7 @@ impl AsyncVaultKind {
 /// A planned asynchronous vault.
 #[derive(Debug, Clone, Copy)]
 pub struct AsyncVaultSetup {
-    /// What becomes of requests.
+    /// Fate of its requests.
     pub kind: AsyncVaultKind,
     /// Token that the vault takes.
     pub token: SandboxToken,

@@ -714,7 +714,7 @@ impl Judge<'_> {
                 Some(LendingCall::Repay { .. }) => true,
                 Some(LendingCall::Supply { .. } | LendingCall::Borrow { .. }) | None => false,
             };
-        // What a vault settled, or takes back, is the account's own.
+        // A settled or cancelled request is the account's own.
         let claims = class == ActionClass::ClosePosition
             && vault_calls::plan(self.payload.proposal()).is_some_and(|plan| plan.is_claim())
             && lost.is_empty()

@@ -111,7 +111,7 @@ fn a_vault_action_does_nothing_else() {
     }
 }
 
-/// What a request gives and a claim brings is declared, and nothing beside it; only a request to deposit may set an allowance.
+/// A request declares only its payment and a claim only its result; only a request to deposit may set an allowance.
 #[test]
 fn requests_and_claims_declare_one_side() {
     for call in asynchronous() {
@@ -154,7 +154,7 @@ fn requests_and_claims_declare_one_side() {
     }
 }
 
-/// What a request gives may wait in the vault, or in the first contract that it made; nowhere else.
+/// The payment of a request may wait in the vault, or in the first contract that it made; nowhere else.
 #[test]
 fn only_the_vault_and_its_silo_keep_what_is_requested() {
     // By the rule of CREATE for the nonce 1: the last 20 bytes of keccak256(rlp([vault, 1])).
@@ -296,7 +296,7 @@ fn requests_claims_and_cancellations_are_proven_by_event_and_transfer() {
             assert_eq!(missing(call, &logs), Some(event), "{logs:?}");
         }
     }
-    // The claim of tokens is told as a withdrawal.
+    // The claim of tokens has the event of a withdrawal.
     let withdrawn =
         Erc4626::Withdraw { sender: ME, receiver: ME, owner: ME, assets: U256::from(900_000), shares: amount() };
     let withdrawn = log(VAULT, withdrawn.encode_log_data());

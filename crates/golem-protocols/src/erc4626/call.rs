@@ -25,7 +25,7 @@ pub enum VaultCallError {
     Amount,
 }
 
-/// What a call of a vault moves.
+/// Side that a call of a vault moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VaultSide {
     /// Token that the vault holds.
@@ -81,7 +81,7 @@ impl VaultCall {
         }
     }
 
-    /// What leaves the account; `None` for a claim and a cancellation.
+    /// Side that leaves the account; `None` for a claim and a cancellation.
     pub fn gives(&self) -> Option<VaultSide> {
         match self {
             Self::Deposit { .. } | Self::RequestDeposit { .. } => Some(VaultSide::Asset),
@@ -90,7 +90,7 @@ impl VaultCall {
         }
     }
 
-    /// What comes to the account; `None` for a request.
+    /// Side that comes to the account; `None` for a request.
     pub fn receives(&self) -> Option<VaultSide> {
         match self {
             Self::Deposit { .. } | Self::ClaimShares { .. } => Some(VaultSide::Share),
@@ -232,7 +232,7 @@ mod tests {
                 assert_eq!(VaultCall::decode(&call, ME), Err(VaultCallError::Beneficiary(OTHER)));
             }
         }
-        // A cancellation names nobody: it takes back the caller's own.
+        // A cancellation names nobody: it is about the caller's own.
         let cancels = VaultCall::CancelDeposit.calldata(ME);
         assert_eq!(VaultCall::decode(&cancels, OTHER), Ok(VaultCall::CancelDeposit));
         let longer = [cancels.as_ref(), &[0; 32]].concat();

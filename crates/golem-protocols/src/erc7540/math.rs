@@ -24,13 +24,13 @@ impl Valuation {
         U256::from(10).checked_pow(U256::from(more))
     }
 
-    /// Shares for this amount of the token; `None` if that is no number of shares.
+    /// Shares for this amount of the token; `None` if it is out of range.
     pub fn shares_for(&self, assets: U256) -> Option<U256> {
         let shares = self.shares.checked_add(self.virtual_shares()?)?;
         scaled(assets, shares, self.assets.checked_add(U256::ONE)?)
     }
 
-    /// Tokens for this number of shares; `None` if that is no amount.
+    /// Tokens for this number of shares; `None` if it is out of range.
     pub fn assets_for(&self, shares: U256) -> Option<U256> {
         let supply = self.shares.checked_add(self.virtual_shares()?)?;
         scaled(shares, self.assets.checked_add(U256::ONE)?, supply)

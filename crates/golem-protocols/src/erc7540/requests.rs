@@ -15,7 +15,7 @@ const ASYNC_DEPOSIT: FixedBytes<4> = FixedBytes([0xce, 0x3b, 0xbe, 0x50]);
 /// Interface id of asynchronous redemptions (ERC-165).
 const ASYNC_REDEEM: FixedBytes<4> = FixedBytes([0x62, 0x0e, 0xe8, 0xe4]);
 
-/// Which actions of a vault are requests, by its own answer.
+/// Actions of a vault that are requests, by its own answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asynchrony {
     /// True if deposits are requested.
@@ -157,7 +157,7 @@ fn settlement(settlers: &Settlers) -> [(Address, Bytes); 2] {
     ]
 }
 
-/// What unwinding everything in a vault paid in a simulation, in raw units.
+/// Result of unwinding everything in a vault in a simulation, in raw units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unwound {
     /// Tokens that came to the account.

@@ -176,7 +176,7 @@ impl ReadTool for GetVaultState {
 }
 
 impl OpenRequests {
-    /// What waits, in one sentence for each kind.
+    /// Waiting requests, in one sentence for each kind.
     fn sentence(&self, asset: &str) -> String {
         let Self { pending_deposit, claimable_deposit, pending_withdrawal, claimable_withdrawal, .. } = self;
         let each = [

@@ -51,7 +51,7 @@ pub(crate) struct Vault {
     pub(crate) total_shares: U256,
     /// Worth of one whole share in raw units of the asset, by the vault's own conversion.
     pub(crate) unit_worth: U256,
-    /// What of it is requested, by its own answer.
+    /// Actions of it that are requests, by its own answer.
     pub(crate) asynchrony: Asynchrony,
     /// True if the vault says that it is paused; false for one that cannot be.
     pub(crate) is_paused: bool,

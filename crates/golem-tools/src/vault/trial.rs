@@ -44,7 +44,7 @@ pub(super) struct WithdrawalTrial {
     pub(super) findings: Vec<VaultFinding>,
 }
 
-/// What one call of the vault did in a simulation, in raw units.
+/// Result of one call of the vault in a simulation, in raw units.
 #[derive(Debug)]
 pub(super) struct CallTrial {
     /// Reason of the contract if it was refused.
