@@ -33,6 +33,6 @@ pub use bardo_session as session;
 pub use bardo_store as store;
 pub use golem;
 pub use golem_chain as chain;
-pub use golem_protocols::{aave, across, erc4626, erc8004, intents, uniswap};
+pub use golem_protocols::{aave, across, erc4626, erc7540, erc8004, intents, uniswap};
 pub use golem_tools as tools;
 pub use golem_tools::engine;

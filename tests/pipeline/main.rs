@@ -22,6 +22,7 @@
 mod across;
 mod almanak;
 mod anvil;
+mod async_vaults;
 mod audit;
 mod books;
 mod brain_process;

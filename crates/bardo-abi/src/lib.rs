@@ -21,6 +21,7 @@ pub mod delegation;
 pub mod erc20;
 pub mod erc4337;
 pub mod erc4626;
+pub mod erc7540;
 pub mod erc7683;
 pub mod erc8004;
 pub mod feed;

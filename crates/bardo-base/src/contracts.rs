@@ -56,6 +56,16 @@ pub enum KnownContract {
     AaveAddressesProvider,
     /// Vault of the ERC-4626 standard; its shares are a token of the same address.
     Vault,
+    /// Asynchronous vault of ERC-7540, with Lagoon's interface; its shares are a token of the same address.
+    AsyncVault,
+    /// Asynchronous vault of the devnet that takes little.
+    CappedAsyncVault,
+    /// Asynchronous vault of the devnet whose manager never settles.
+    StuckAsyncVault,
+    /// Asynchronous vault of the devnet that is paused.
+    PausedAsyncVault,
+    /// Lagoon's factory of asynchronous vaults.
+    AsyncVaultFactory,
     /// Uniswap's `TokenJar`, which holds collected protocol fees.
     TokenJar,
     /// Contract that releases assets of the jar for a threshold of UNI: `Firepit` on Ethereum.
@@ -134,6 +144,11 @@ impl KnownContract {
             Self::AavePool => "Aave pool",
             Self::AaveAddressesProvider => "Aave addresses provider",
             Self::Vault => "ERC-4626 vault",
+            Self::AsyncVault => "ERC-7540 vault",
+            Self::CappedAsyncVault => "capped vault",
+            Self::StuckAsyncVault => "forgotten vault",
+            Self::PausedAsyncVault => "paused vault",
+            Self::AsyncVaultFactory => "vault factory",
             Self::TokenJar => "token jar",
             Self::FeeReleaser => "fee releaser",
             Self::V3FeeAdapter => "V3 fee adapter",
@@ -173,7 +188,11 @@ impl KnownContract {
             | Self::V2Router => Ok(SpenderRole::Router),
             Self::V3PositionManager | Self::V4PositionManager => Ok(SpenderRole::PositionManager),
             Self::AavePool => Ok(SpenderRole::LendingPool),
-            Self::Vault => Ok(SpenderRole::Vault),
+            Self::Vault
+            | Self::AsyncVault
+            | Self::CappedAsyncVault
+            | Self::StuckAsyncVault
+            | Self::PausedAsyncVault => Ok(SpenderRole::Vault),
             Self::FeeReleaser => Ok(SpenderRole::FeeReleaser),
             Self::DutchReactor | Self::V2DutchReactor | Self::V3DutchReactor | Self::PriorityReactor => {
                 Ok(SpenderRole::OrderReactor)
@@ -195,6 +214,7 @@ impl KnownContract {
             | Self::V4StateView
             | Self::V4Quoter
             | Self::AaveAddressesProvider
+            | Self::AsyncVaultFactory
             | Self::TokenJar
             | Self::V3FeeAdapter
             | Self::OrderQuoter

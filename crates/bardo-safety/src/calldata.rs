@@ -256,14 +256,11 @@ fn lending(leg: &PlanLeg, proposal: &Proposal, pool: Option<Address>) -> Result<
 }
 
 /// Decodes the effects that a vault action guarantees: exactly the amount of the deposit leaves, or exactly this number of shares.
+/// A claim takes nothing.
 fn vault(leg: &PlanLeg, proposal: &Proposal) -> Result<GuaranteedFlows, CallError> {
     let plan = vault_calls::decode(leg, proposal)?;
-    let (gives, receives) = match plan.is_exit() {
-        true => (plan.share(), TokenId::Erc20(plan.asset)),
-        false => (TokenId::Erc20(plan.asset), plan.share()),
-    };
-    let out = BTreeMap::from([(gives, plan.call.amount())]);
-    Ok(GuaranteedFlows { out, decided: BTreeSet::from([receives]), ..GuaranteedFlows::default() })
+    let out = plan.given().map(|token| (token, plan.call.amount())).into_iter().collect();
+    Ok(GuaranteedFlows { out, decided: plan.received().into_iter().collect(), ..GuaranteedFlows::default() })
 }
 
 /// Checks that a call only changes the account's rules in PolicyCage, and that the operator proposed it.

@@ -1,11 +1,13 @@
-//! Calls of a proposal to a vault of the ERC-4626 standard: their rules, what the simulation must show of them, and the events
-//! that prove them.
+//! Calls of a proposal to a vault of the ERC-4626 standard, or an asynchronous one of ERC-7540: their rules, what the simulation
+//! must show of them, and the events that prove them.
 //!
 //! Rules follow from the calldata alone: an exact amount goes in, or an exact number of shares, and both ways nobody but the
 //! account receives. The standard has no minimum in its calls, so the shares of a deposit and the tokens of a redemption are
 //! bounded by the simulation before each signature. Three rules make that enough: the vault is one of the address book or of the
 //! policy, it has enough shares that nobody can take a deposit by rounding between simulation and inclusion, and the shares of a
-//! deposit must pay it out again in the same simulation.
+//! deposit must pay it out again in the same simulation. A request to deposit gives tokens for shares whose number its manager
+//! settles later, so nothing bounds them; it must be possible to cancel it at once, for all of it. What a request gave waits in
+//! the vault, or in the contract that the vault made for that.
 
 use std::collections::BTreeSet;
 
@@ -21,6 +23,7 @@ use crate::simulate::{DeclarationFault, JudgeContext, figure, transactions};
 use crate::value::UnknownValue;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc4626::Erc4626;
+use bardo_abi::erc7540::{Erc7540, LagoonVault};
 use bardo_base::model::RuleName;
 use bardo_base::text::SafeText;
 use bardo_base::units::BasisPoints;
@@ -28,8 +31,9 @@ use golem_chain::fork::{Fork, ForkError, SimulationOptions};
 use golem_chain::multicall::CallBatch;
 use golem_chain::network::{AddressBook, KnownContract};
 use golem_chain::token::TokenId;
-use golem_protocols::erc4626::call::{VaultCall, VaultCallError};
-use golem_protocols::erc4626::holding::{SharePrice, ask_price, lacks, past_prices, redeemed_after};
+use golem_protocols::erc4626::call::{VaultCall, VaultCallError, VaultSide};
+use golem_protocols::erc4626::holding::{SharePrice, ask_price, cancelled_after, lacks, past_prices, redeemed_after};
+use golem_protocols::erc7540::requests::{Asynchrony, AsynchronyQuestions};
 
 /// Least supply of shares, in raw units, of a vault that is deposited to. Rounding takes at most one unit from a deposit; to
 /// make that unit worth as much as the deposit, somebody would have to donate this many times as much.
@@ -62,8 +66,8 @@ pub enum VaultRuleError {
     DoesMore,
     /// The flows differ from the calldata.
     #[error(
-        "a deposit declares its token as the one outflow and shares as the one inflow, a withdrawal the reverse, with a \
-         minimum above zero, all of it for the account"
+        "a deposit declares its token as the one outflow and shares as the one inflow, a withdrawal the reverse, a request only \
+         what it gives and a claim only what it brings, with a minimum above zero, all of it for the account"
     )]
     Flows,
     /// An allowance other than for the vault would be left.
@@ -79,18 +83,23 @@ pub enum VaultRuleError {
 pub struct VaultPlan {
     /// Address of the vault, and of its shares.
     pub vault: Address,
-    /// Token that is deposited, or comes back.
-    pub asset: Address,
+    /// Token that is deposited, or comes back; `None` if only shares move.
+    pub asset: Option<Address>,
     /// The call of the vault.
     pub call: VaultCall,
-    /// Least shares of a deposit, or least tokens of a redemption, as declared; raw units.
+    /// Least shares of a deposit, or least tokens of a redemption, as declared; raw units. Zero for a request.
     pub at_least: U256,
 }
 
 impl VaultPlan {
-    /// Returns true for a withdrawal.
+    /// Returns true for a withdrawal, for a request of one, and for what only brings back the account's own.
     pub fn is_exit(&self) -> bool {
-        matches!(self.call, VaultCall::Redeem { .. })
+        !self.call.is_deposit()
+    }
+
+    /// Returns true for a claim or a cancellation, which take nothing from the account.
+    pub fn is_claim(&self) -> bool {
+        self.call.gives().is_none()
     }
 
     /// Shares as a token.
@@ -98,9 +107,34 @@ impl VaultPlan {
         TokenId::Erc20(self.vault)
     }
 
+    /// Token of this side; `None` if the action does not move it.
+    fn token(&self, side: Option<VaultSide>) -> Option<TokenId> {
+        match side? {
+            VaultSide::Asset => self.asset.map(TokenId::Erc20),
+            VaultSide::Share => Some(self.share()),
+        }
+    }
+
+    /// Token that leaves the account.
+    pub fn given(&self) -> Option<TokenId> {
+        self.token(self.call.gives())
+    }
+
+    /// Token that comes to the account, whose amount the vault decides.
+    pub fn received(&self) -> Option<TokenId> {
+        self.token(self.call.receives())
+    }
+
+    /// Returns true for an address that keeps what a request gives until it is settled: the vault, or the first contract that
+    /// it made, which is the silo of Lagoon's vaults.
+    fn keeps(&self, one: Address) -> bool {
+        let requests = matches!(self.call, VaultCall::RequestDeposit { .. } | VaultCall::RequestRedeem { .. });
+        requests && (one == self.vault || one == self.vault.create(1))
+    }
+
     /// Returns true if the policy lets deposits go to the vault.
     pub fn is_allowed(&self, chain_id: u64, rules: &Rules, book: Option<&AddressBook>) -> bool {
-        let known = book.is_some_and(|book| book.contract(KnownContract::Vault) == Some(self.vault));
+        let known = book.is_some_and(|book| in_book(book).any(|vault| vault == self.vault));
         rules.allowed_vaults.allows(&vault_ref(chain_id, self.vault), known)
     }
 }
@@ -117,17 +151,33 @@ pub fn named(chain_id: u64, rules: &Rules) -> BTreeSet<Address> {
     named.map(|one| one.address).collect()
 }
 
-/// Vaults whose shares count: that of the address book, and those that the policy names on the chain.
-pub fn known(chain_id: u64, rules: Option<&Rules>, book: &AddressBook) -> BTreeSet<Address> {
-    let named = rules.map(|rules| named(chain_id, rules)).unwrap_or_default();
-    named.into_iter().chain(book.contract(KnownContract::Vault)).collect()
+/// Vaults of the address book.
+pub fn in_book(book: &AddressBook) -> impl Iterator<Item = Address> + '_ {
+    [KnownContract::Vault, KnownContract::AsyncVault].into_iter().filter_map(|role| book.contract(role))
 }
 
-/// Returns true for a call that only this module may judge: the main call of a vault action, or any call of the address
-/// book's vault.
+/// Vaults whose shares count: those of the address book, and those that the policy names on the chain.
+pub fn known(chain_id: u64, rules: Option<&Rules>, book: &AddressBook) -> BTreeSet<Address> {
+    let named = rules.map(|rules| named(chain_id, rules)).unwrap_or_default();
+    named.into_iter().chain(in_book(book)).collect()
+}
+
+/// Returns true for an address that keeps what the request of a proposal gives.
+pub fn keeps(one: Address, proposal: &Proposal) -> bool {
+    plan(proposal).is_some_and(|plan| plan.keeps(one))
+}
+
+/// Returns true for a vault that keeps a request of the account: it notes that under the account's name, in a form that no standard
+/// has a question for. What of its shares moves or is allowed is compared as that of any token.
+pub fn notes(contract: Address, proposal: &Proposal) -> bool {
+    plan(proposal).is_some_and(|plan| plan.vault == contract && plan.call.is_asynchronous())
+}
+
+/// Returns true for a call that only this module may judge: the main call of a vault action, or any call of one of the
+/// address book's vaults.
 pub fn concerns(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> bool {
     proposal.intent == ProposalIntent::Vault && leg.purpose == LegPurpose::Main
-        || book.contract(KnownContract::Vault) == Some(leg.to)
+        || in_book(book).any(|vault| vault == leg.to)
 }
 
 /// Decodes a call of a proposal to a vault.
@@ -139,6 +189,8 @@ pub fn decode(leg: &PlanLeg, proposal: &Proposal) -> Result<VaultPlan, VaultRule
         return Err(VaultRuleError::Beside);
     }
     let call = VaultCall::decode(&leg.data, proposal.account)?;
+    // Without shares that leave, the same bytes claim; that they take none, the simulation shows.
+    let call = if proposal.outflows.is_empty() { call.claiming() } else { call };
     let mains = proposal.legs.iter().filter(|leg| leg.purpose == LegPurpose::Main).count();
     let does_more = mains != 1
         || leg.purpose != LegPurpose::Main
@@ -149,33 +201,47 @@ pub fn decode(leg: &PlanLeg, proposal: &Proposal) -> Result<VaultPlan, VaultRule
     if does_more {
         return Err(VaultRuleError::DoesMore);
     }
-    let (vault, share) = (leg.to, TokenId::Erc20(leg.to));
-    let ([out], [into]) = (proposal.outflows.as_slice(), proposal.inflows.as_slice()) else {
-        return Err(VaultRuleError::Flows);
-    };
-    let (given, received) = match call {
-        VaultCall::Deposit { .. } => (out.token.id, into.token.id),
-        VaultCall::Redeem { .. } => (into.token.id, out.token.id),
-    };
-    let (TokenId::Erc20(asset), true) = (given, received == share && given != share) else {
-        return Err(VaultRuleError::Flows);
-    };
-    let fits = out.amount == call.amount() && !into.at_least.is_zero() && into.recipient == proposal.account;
-    if !fits || proposal.recipients.iter().any(|one| *one != proposal.account) {
-        return Err(VaultRuleError::Flows);
-    }
-    let plan = VaultPlan { vault, asset, call, at_least: into.at_least };
+    let plan = flows(leg.to, call, proposal).ok_or(VaultRuleError::Flows)?;
     // Only the vault may be allowed to take the token of a deposit, no more than the deposit, and only while the plan runs.
-    let gives = !plan.is_exit();
+    let given = plan.asset.filter(|_| plan.call.is_deposit());
     let allowed = proposal.allowances.iter().all(|bound| {
-        gives && bound.token.id == TokenId::Erc20(asset) && bound.spender == vault && bound.at_most.is_zero()
+        given.map(TokenId::Erc20) == Some(bound.token.id) && bound.spender == plan.vault && bound.at_most.is_zero()
     });
     let approvals = proposal.legs.iter().filter(|leg| leg.purpose != LegPurpose::Main).all(|leg| {
         let call = Erc20::approveCall::abi_decode(&leg.data).ok();
-        let exact = call.is_some_and(|one| one.spender == vault && one.value <= plan.call.amount());
-        gives && leg.to == asset && exact
+        let exact = call.is_some_and(|one| one.spender == plan.vault && one.value <= plan.call.amount());
+        given == Some(leg.to) && exact
     });
     if allowed && approvals { Ok(plan) } else { Err(VaultRuleError::Allowance) }
+}
+
+/// Compares the declared flows with what the call moves: at most one token leaves, exactly the amount in the calldata, and at
+/// most one comes in, to the account. Returns the action; `None` if they differ.
+fn flows(vault: Address, call: VaultCall, proposal: &Proposal) -> Option<VaultPlan> {
+    let one = |side: VaultSide, token: TokenId| match side {
+        VaultSide::Share => (token == TokenId::Erc20(vault)).then_some(None),
+        VaultSide::Asset => match token {
+            TokenId::Erc20(asset) if asset != vault => Some(Some(asset)),
+            TokenId::Erc20(_) | TokenId::Native => None,
+        },
+    };
+    let mut asset = None;
+    match (call.gives(), proposal.outflows.as_slice()) {
+        (Some(side), [out]) if out.amount == call.amount() => asset = one(side, out.token.id)?,
+        (None, []) => {}
+        (Some(_) | None, _) => return None,
+    }
+    let mut at_least = U256::ZERO;
+    match (call.receives(), proposal.inflows.as_slice()) {
+        (Some(side), [into]) if !into.at_least.is_zero() && into.recipient == proposal.account => {
+            asset = asset.or(one(side, into.token.id)?);
+            at_least = into.at_least;
+        }
+        (None, []) => {}
+        (Some(_) | None, _) => return None,
+    }
+    let own = proposal.recipients.iter().all(|one| *one == proposal.account);
+    own.then_some(VaultPlan { vault, asset, call, at_least })
 }
 
 /// Returns the vault action that a proposal consists of; `None` for any other action, and for a call that must not be signed.
@@ -205,6 +271,8 @@ pub struct VaultGround {
     pub jumped: bool,
     /// Price of the shares.
     pub price: SharePrice,
+    /// Actions of it that are requests, by its own answer.
+    pub asynchrony: Asynchrony,
 }
 
 impl VaultGround {
@@ -212,12 +280,17 @@ impl VaultGround {
     /// the largest part that a withdrawal may lose against the price of the shares.
     pub fn asks(&self, plan: &VaultPlan, most: BasisPoints) -> Option<&'static str> {
         match plan.call {
-            VaultCall::Deposit { .. } => self.jumped.then_some(PRICE_JUMPED),
+            VaultCall::Deposit { .. } | VaultCall::RequestDeposit { .. } => self.jumped.then_some(PRICE_JUMPED),
             // Never refused: the shares may be worth no more. Two units are rounding.
             VaultCall::Redeem { shares } => {
                 let sure = plan.at_least.saturating_add(U256::from(2));
                 lacks(sure, self.price.worth(shares), most.get()).then_some(PAYS_LESS)
             }
+            // What they bring was settled already, or will be: refusing it helps nobody.
+            VaultCall::RequestRedeem { .. }
+            | VaultCall::ClaimShares { .. }
+            | VaultCall::ClaimAssets { .. }
+            | VaultCall::CancelDeposit => None,
         }
     }
 }
@@ -239,6 +312,7 @@ pub async fn ground(
     let asset = calls.push(plan.vault, &Erc4626::assetCall {});
     let supply = calls.push(plan.vault, &Erc4626::totalSupplyCall {});
     let now = ask_price(&mut calls, plan.vault);
+    let asynchrony = AsynchronyQuestions::push(&mut calls, plan.vault);
     let answers = calls.send(provider, multicall, block).await.map_err(UnknownValue::because)?;
     // Where nothing is known of the past, nobody is alarmed.
     let past = past_prices((provider, multicall), [plan.vault], number).await.remove(&plan.vault);
@@ -247,11 +321,12 @@ pub async fn ground(
         let most = U512::from(past) * U512::from(10_000 + SUDDEN_RISE);
         !past.is_zero() && U512::from(now) * U512::from(10_000) > most
     });
-    Ok(Some(VaultGround { asset: asset.take(&answers), supply: supply.take(&answers), jumped, price }))
+    let (asset, supply, asynchrony) = (asset.take(&answers), supply.take(&answers), asynchrony.take(&answers));
+    Ok(Some(VaultGround { asset, supply, jumped, price, asynchrony }))
 }
 
-/// Simulates a deposit, and then the redemption of its least shares. Returns what the redemption pays, in raw units of the
-/// token, or the reason why it pays nothing; `None` for any other action, or if its main transaction is not among those from
+/// Simulates a deposit, and then the redemption of its least shares; or a request to deposit, and then its cancellation. Returns
+/// what that pays, in raw units of the token, or the reason why it pays nothing; `None` for any other action, or if its main transaction is not among those from
 /// `from`.
 ///
 /// # Errors
@@ -267,8 +342,26 @@ pub async fn way_back(
     let Some(plan) = plan(proposal).filter(|plan| to_come && !plan.is_exit()) else { return Ok(None) };
     let calls = transactions(payload, from, nonce);
     let options = SimulationOptions { shifts: around.shifts.clone(), ..SimulationOptions::default() };
-    let redeems = (plan.vault, plan.asset, proposal.account, plan.at_least);
-    redeemed_after(fork, &calls, &options, redeems).await.map(Some)
+    let Some(asset) = plan.asset else { return Ok(None) };
+    let (vault, account) = (plan.vault, proposal.account);
+    let paid = match plan.call {
+        VaultCall::RequestDeposit { .. } => {
+            // A cancellation pays an earlier request back as well, which says nothing of this one.
+            let of = (vault, asset, account);
+            let earlier = cancelled_after(fork, &[], &options, of).await?.unwrap_or_default();
+            let paid = cancelled_after(fork, &calls, &options, of).await?;
+            Ok(paid.map(|paid| paid.saturating_sub(earlier)))
+        }
+        VaultCall::Deposit { .. }
+        | VaultCall::Redeem { .. }
+        | VaultCall::RequestRedeem { .. }
+        | VaultCall::ClaimShares { .. }
+        | VaultCall::ClaimAssets { .. }
+        | VaultCall::CancelDeposit => {
+            redeemed_after(fork, &calls, &options, (vault, asset, account, plan.at_least)).await
+        }
+    };
+    paid.map(Some)
 }
 
 /// Returns the faults of a vault action against the vault's state, and against the way back that was simulated. `most` is the
@@ -286,14 +379,30 @@ pub fn faults(
         faults.push(DeclarationFault::new(rule, declared, found).passing(would_pass));
     };
     let asset = ground.and_then(|ground| ground.asset);
-    if asset != Some(plan.asset) {
+    if asset.is_none() || plan.asset.is_some_and(|declared| asset != Some(declared)) {
+        let declared = plan.asset.map_or_else(|| "a vault".to_owned(), |asset| format!("a vault of {asset}"));
         let found = asset.map_or_else(|| "it does not answer".to_owned(), |asset| format!("it holds {asset}"));
-        fault(RuleName::Calldata, format!("a vault of {}", plan.asset), found, "a vault of the declared token");
+        fault(RuleName::Calldata, declared, found, "a vault of the declared token");
     }
-    let VaultCall::Deposit { assets } = plan.call else { return faults };
+    if ground.is_some_and(|ground| !ground.asynchrony.fits(&plan.call)) {
+        let kind = |requests: bool| if requests { "a vault that takes requests" } else { "a vault without requests" };
+        let declared = kind(plan.call.is_asynchronous());
+        let found = format!("it says that it is {}", kind(!plan.call.is_asynchronous()));
+        fault(RuleName::Calldata, declared.to_owned(), found, "the form of call that the vault knows");
+    }
+    let (assets, requests) = match plan.call {
+        VaultCall::Deposit { assets } => (assets, false),
+        VaultCall::RequestDeposit { assets } => (assets, true),
+        VaultCall::Redeem { .. }
+        | VaultCall::RequestRedeem { .. }
+        | VaultCall::ClaimShares { .. }
+        | VaultCall::ClaimAssets { .. }
+        | VaultCall::CancelDeposit => return faults,
+    };
     let least = U256::from(LEAST_SUPPLY);
     let supply = ground.and_then(|ground| ground.supply).unwrap_or_default();
-    if supply < least {
+    // A donation moves no price that a manager states.
+    if !requests && supply < least {
         fault(
             RuleName::VaultSupply,
             format!("at least {least} raw units of shares before the deposit"),
@@ -301,56 +410,98 @@ pub fn faults(
             "a vault with more deposits",
         );
     }
-    let shown = |raw| figure(proposal, TokenId::Erc20(plan.asset), raw);
-    match back {
-        Some(Ok(back)) => {
-            let kept = U512::from(assets) * U512::from(10_000_u32.saturating_sub(most.get()));
-            if U512::from(*back) * U512::from(10_000) < kept {
-                fault(
-                    RuleName::MaxLossBps,
-                    format!("at most {most} of {} lost by withdrawing at once", shown(assets)),
-                    format!("its shares pay {}", shown(*back)),
-                    "a vault without such a fee, or another time",
-                );
-            }
-        }
-        Some(Err(why)) => fault(
-            RuleName::VaultExit,
-            "a deposit whose shares can be redeemed at once".to_owned(),
-            format!("the redemption fails: {why}"),
-            "a vault that pays out",
-        ),
-        // The main transaction is done, or the simulation itself failed, which blocks with its own reason.
-        None => {}
+    if let (Some(back), Some(asset)) = (back, plan.asset) {
+        let shown = |raw| figure(proposal, TokenId::Erc20(asset), raw);
+        faults.extend(way_back_fault(back, (assets, requests), most, &shown));
     }
     faults
+}
+
+/// Returns the fault of a deposit or of a request to deposit by what its way back pays. Without a way back, the main transaction
+/// is done, or the simulation itself failed, which blocks with its own reason.
+fn way_back_fault(
+    back: &Result<U256, SafeText>,
+    (assets, requests): (U256, bool),
+    most: BasisPoints,
+    shown: &dyn Fn(U256) -> String,
+) -> Option<DeclarationFault> {
+    let [way, who, exit, fails, would_pass] = match requests {
+        true => [
+            "by cancelling at once",
+            "cancelling it pays",
+            "a request that can be cancelled at once",
+            "the cancellation fails",
+            "a vault whose requests can be cancelled",
+        ],
+        false => [
+            "by withdrawing at once",
+            "its shares pay",
+            "a deposit whose shares can be redeemed at once",
+            "the redemption fails",
+            "a vault that pays out",
+        ],
+    };
+    match back {
+        Ok(back) => {
+            let kept = U512::from(assets) * U512::from(10_000_u32.saturating_sub(most.get()));
+            (U512::from(*back) * U512::from(10_000) < kept).then(|| {
+                let declared = format!("at most {most} of {} lost {way}", shown(assets));
+                let fault = DeclarationFault::new(RuleName::MaxLossBps, declared, format!("{who} {}", shown(*back)));
+                fault.passing("a vault without such a fee, or another time")
+            })
+        }
+        Err(why) => {
+            let fault = DeclarationFault::new(RuleName::VaultExit, exit.to_owned(), format!("{fails}: {why}"));
+            Some(fault.passing(would_pass))
+        }
+    }
 }
 
 /// Returns the event that the receipts of a vault action should contain and do not; `None` if it is proven. The vault's own
 /// event counts only together with the token's transfer, which the vault cannot make up.
 pub fn unproven(proposal: &Proposal, logs: &[&Log]) -> Option<&'static str> {
     let plan = plan(proposal)?;
-    let account = proposal.account;
+    let me = proposal.account;
     let own = || logs.iter().filter(|log| log.address == plan.vault);
-    let transfers = || {
-        let of_asset = logs.iter().filter(|log| log.address == plan.asset);
-        of_asset.filter_map(|log| Erc20::Transfer::decode_log(log).ok())
+    // A transfer of this much to or from the account, by the token's own event.
+    let moved = |token: Option<Address>, least: U256, comes: bool| {
+        let of_token = logs.iter().filter(|log| Some(log.address) == token);
+        let mut all = of_token.filter_map(|log| Erc20::Transfer::decode_log(log).ok());
+        all.any(|one| if comes { one.to == me && one.value >= least } else { one.from == me && one.value == least })
     };
+    let (asset, share) = (plan.asset, Some(plan.vault));
     let (event, seen) = match plan.call {
-        VaultCall::Deposit { assets } => {
+        VaultCall::Deposit { assets } | VaultCall::ClaimShares { assets } => {
             let mut all = own().filter_map(|log| Erc4626::Deposit::decode_log(log).ok());
-            let told = all.any(|one| {
-                (one.sender, one.owner, one.assets) == (account, account, assets) && one.shares >= plan.at_least
-            });
-            ("Deposit", told && transfers().any(|one| one.from == account && one.value == assets))
+            let told =
+                all.any(|one| (one.sender, one.owner, one.assets) == (me, me, assets) && one.shares >= plan.at_least);
+            let paid = match plan.is_claim() {
+                true => moved(share, plan.at_least, true),
+                false => moved(asset, assets, false),
+            };
+            ("Deposit", told && paid)
         }
-        VaultCall::Redeem { shares } => {
+        VaultCall::Redeem { shares } | VaultCall::ClaimAssets { shares } => {
             let mut all = own().filter_map(|log| Erc4626::Withdraw::decode_log(log).ok());
             let told = all.any(|one| {
-                (one.sender, one.receiver, one.owner, one.shares) == (account, account, account, shares)
-                    && one.assets >= plan.at_least
+                (one.sender, one.receiver, one.owner, one.shares) == (me, me, me, shares) && one.assets >= plan.at_least
             });
-            ("Withdraw", told && transfers().any(|one| one.to == account && one.value >= plan.at_least))
+            ("Withdraw", told && moved(asset, plan.at_least, true))
+        }
+        VaultCall::RequestDeposit { assets } => {
+            let mut all = own().filter_map(|log| Erc7540::DepositRequest::decode_log(log).ok());
+            let told = all.any(|one| (one.controller, one.owner, one.sender, one.assets) == (me, me, me, assets));
+            ("DepositRequest", told && moved(asset, assets, false))
+        }
+        VaultCall::RequestRedeem { shares } => {
+            let mut all = own().filter_map(|log| Erc7540::RedeemRequest::decode_log(log).ok());
+            let told = all.any(|one| (one.controller, one.owner, one.sender, one.shares) == (me, me, me, shares));
+            ("RedeemRequest", told && moved(share, shares, false))
+        }
+        VaultCall::CancelDeposit => {
+            let mut all = own().filter_map(|log| LagoonVault::DepositRequestCanceled::decode_log(log).ok());
+            let told = all.any(|one| one.controller == me);
+            ("DepositRequestCanceled", told && moved(asset, plan.at_least, true))
         }
     };
     (!seen).then_some(event)

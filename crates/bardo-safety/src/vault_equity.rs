@@ -95,6 +95,7 @@ mod tests {
             pays,
             is_partial: false,
             worth: U256::ZERO,
+            requests: None,
         }
     }
 

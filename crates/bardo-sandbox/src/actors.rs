@@ -43,12 +43,14 @@ pub enum ActorRole {
     ThirdRelayer,
     /// Liquidates debts in the lending market (see `liquidator`).
     Liquidator,
+    /// Manages the asynchronous vaults (see `async_vaults`).
+    VaultManager,
 }
 
 impl ActorRole {
     /// Roles whose accounts hold ether from genesis on: all but the liquidator, which gets its own from the faucet when it
     /// first has something to do.
-    pub const FUNDED: [Self; 13] = [
+    pub const FUNDED: [Self; 14] = [
         Self::Treasury,
         Self::Arbitrageur,
         Self::FirstTrader,
@@ -62,6 +64,7 @@ impl ActorRole {
         Self::FirstRelayer,
         Self::SecondRelayer,
         Self::ThirdRelayer,
+        Self::VaultManager,
     ];
 
     /// Display name of the role.
@@ -81,6 +84,7 @@ impl ActorRole {
             Self::SecondRelayer => "second relayer",
             Self::ThirdRelayer => "third relayer",
             Self::Liquidator => "liquidator",
+            Self::VaultManager => "vault manager",
         }
     }
 }
@@ -102,6 +106,7 @@ pub struct Actors {
     second_relayer: DevnetAccount,
     third_relayer: DevnetAccount,
     liquidator: DevnetAccount,
+    vault_manager: DevnetAccount,
     cosigner: DevnetAccount,
 }
 
@@ -127,6 +132,7 @@ impl Actors {
             second_relayer: party(ActorRole::SecondRelayer)?,
             third_relayer: party(ActorRole::ThirdRelayer)?,
             liquidator: party(ActorRole::Liquidator)?,
+            vault_manager: party(ActorRole::VaultManager)?,
             cosigner: DevnetAccount::inhabitant("order cosigner")?,
         })
     }
@@ -148,6 +154,7 @@ impl Actors {
             ActorRole::SecondRelayer => &self.second_relayer,
             ActorRole::ThirdRelayer => &self.third_relayer,
             ActorRole::Liquidator => &self.liquidator,
+            ActorRole::VaultManager => &self.vault_manager,
         }
     }
 

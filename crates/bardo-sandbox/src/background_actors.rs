@@ -9,6 +9,7 @@ use alloy::primitives::{Address, B256};
 use parking_lot::Mutex;
 
 use super::actors::{ActorRole, ActorTransaction, Actors, send};
+use super::async_vaults::VaultManager;
 use super::error::SandboxError;
 use super::faucet::{self, FaucetAsset};
 use super::genesis::Deployment;
@@ -60,6 +61,7 @@ pub struct BackgroundActors {
     order_service: OrderService,
     relayers: Arc<OnceLock<Relayers>>,
     liquidator: Liquidator,
+    vault_manager: VaultManager,
 }
 
 impl BackgroundActors {
@@ -68,6 +70,7 @@ impl BackgroundActors {
     pub fn new(seed: u64, began: u64, deployment: Arc<Deployment>, actors: Actors) -> Self {
         let order_service = OrderService::new(seed, Arc::clone(&deployment), actors.clone());
         let liquidator = Liquidator::new(seed, Arc::clone(&deployment), actors.clone());
+        let vault_manager = VaultManager::new(Arc::clone(&deployment));
         Self {
             seed,
             began,
@@ -78,6 +81,7 @@ impl BackgroundActors {
             order_service,
             relayers: Arc::default(),
             liquidator,
+            vault_manager,
         }
     }
 
@@ -215,7 +219,7 @@ impl BackgroundActors {
                 send(chain, &self.actors, order)?;
             }
         }
-        for order in self.liquidator.orders(chain) {
+        for order in self.liquidator.orders(chain).into_iter().chain(self.vault_manager.orders(chain)) {
             send(chain, &self.actors, order)?;
         }
         self.order_service.follow(chain);

@@ -222,6 +222,12 @@ bundle! {
     SpokePool = "Tatara_SpokePool",
     /// Runtime code; its canonical address is [`MULTICALL3`].
     Multicall3 = "Multicall3",
+    /// Bardo's stand-in for Lagoon's asynchronous vault.
+    AsyncVault = "AsyncVault",
+    /// Bardo's stand-in for Lagoon's factory of such vaults.
+    AsyncVaultFactory = "AsyncVaultFactory",
+    /// Contract of such a vault that keeps what is requested.
+    AsyncVaultSilo = "AsyncVaultSilo",
     /// Bardo's test token that delivers one percent less than was sent.
     FeeOnTransferToken = "FeeOnTransferToken",
     /// Bardo's test token whose name and symbol are arbitrary bytes.

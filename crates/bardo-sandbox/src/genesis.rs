@@ -11,6 +11,7 @@ use alloy::sol_types::SolValue;
 
 use super::actors::{ActorRole, Actors};
 use super::agents::{self, register_agents};
+use super::async_vaults::open_async_vaults;
 use super::block_builder::BlockBuilder;
 use super::contracts::{self, BundledContract};
 use super::deploy::deploy;
@@ -256,6 +257,8 @@ pub fn furnish(
     deployment.contracts.extend(market);
     let vault = open_vault(&mut builder, &deployment)?;
     deployment.contracts.insert("vault", vault);
+    let vaults = open_async_vaults(&mut builder, &deployment)?;
+    deployment.contracts.extend(vaults);
     let hooks = settle_hostile_hooks(&mut builder, &deployment, &quoted)?;
     deployment.contracts.extend(hooks);
     let fees = open_fee_jar(&mut builder, &deployment)?;

@@ -20,6 +20,7 @@
 
 pub mod actors;
 pub mod agents;
+mod async_vaults;
 pub mod background_actors;
 mod block_builder;
 pub mod boot;

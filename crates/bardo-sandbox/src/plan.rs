@@ -362,6 +362,80 @@ pub struct VaultSetup {
 pub const VAULT: VaultSetup =
     VaultSetup { token: Usdc, name: "Devnet USDC Vault", symbol: "vUSDC", deposited: 2_000_000, earned: 100_000 };
 
+/// Fate of the requests in a planned asynchronous vault. Amounts are in whole tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AsyncVaultKind {
+    /// Its manager settles.
+    Open,
+    /// Its manager settles, and it takes no more than this beyond what it has at genesis.
+    Capped {
+        /// Room for requests.
+        room: u64,
+    },
+    /// Its manager values it and never settles; a resident has requested a deposit of this much.
+    Stuck {
+        /// Amount of the resident's request.
+        requested: u64,
+    },
+    /// It is paused.
+    Paused,
+}
+
+impl AsyncVaultKind {
+    /// Key of the vault in the address book.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Open => "asyncVault",
+            Self::Capped { .. } => "cappedAsyncVault",
+            Self::Stuck { .. } => "stuckAsyncVault",
+            Self::Paused => "pausedAsyncVault",
+        }
+    }
+
+    /// Amount that belongs to the kind; zero without one.
+    pub(super) const fn amount(self) -> u64 {
+        match self {
+            Self::Open | Self::Paused => 0,
+            Self::Capped { room } => room,
+            Self::Stuck { requested } => requested,
+        }
+    }
+
+    /// Returns true if the manager settles the vault.
+    pub const fn is_settled(self) -> bool {
+        matches!(self, Self::Open | Self::Capped { .. })
+    }
+}
+
+/// A planned asynchronous vault.
+#[derive(Debug, Clone, Copy)]
+pub struct AsyncVaultSetup {
+    /// Fate of its requests.
+    pub kind: AsyncVaultKind,
+    /// Token that the vault takes.
+    pub token: SandboxToken,
+    /// Name of the shares.
+    pub name: &'static str,
+    /// Symbol of the shares.
+    pub symbol: &'static str,
+    /// Initial deposit of the treasury, in whole tokens.
+    pub deposited: u64,
+    /// Earnings since then, in whole tokens.
+    pub earned: u64,
+}
+
+const fn async_vault(kind: AsyncVaultKind, name: &'static str, symbol: &'static str) -> AsyncVaultSetup {
+    AsyncVaultSetup { kind, token: Usdc, name, symbol, deposited: 500_000, earned: 10_000 }
+}
+
+/// Asynchronous vaults of both chains: a share is worth 1.02 USDC.
+pub const ASYNC_VAULTS: &[AsyncVaultSetup] = &[
+    async_vault(AsyncVaultKind::Open, "Devnet Managed USDC", "mUSDC"),
+    async_vault(AsyncVaultKind::Capped { room: 1_000 }, "Devnet Capped USDC", "cmUSDC"),
+    async_vault(AsyncVaultKind::Stuck { requested: 2_500 }, "Devnet Forgotten USDC", "fmUSDC"),
+    async_vault(AsyncVaultKind::Paused, "Devnet Paused USDC", "pmUSDC"),
+];
+
 /// Contents of one chain of the devnet.
 #[derive(Debug, Clone, Copy)]
 pub struct ChainSetup {

@@ -30,9 +30,9 @@ use super::error::SandboxError;
 use super::genesis::{DeployedToken, Deployment, GenesisPool, StartStage, V4GenesisPool, empty_chain, furnish};
 use super::keys::DevnetAccount;
 use super::plan::{
-    BURN_THRESHOLD, CHAINS, ChainSetup, HOSTILE_POOL_DOLLARS, HostileHook, LENDING, OBSERVATIONS, PROTOCOL_FEE_POOLS,
-    PoolCurrency, PoolHook, PoolSetup, ReserveSetup, STAIRS, SandboxToken, TokenSetup, V4PoolSetup, VAULT, VaultSetup,
-    Venue, ranges_of,
+    ASYNC_VAULTS, AsyncVaultSetup, BURN_THRESHOLD, CHAINS, ChainSetup, HOSTILE_POOL_DOLLARS, HostileHook, LENDING,
+    OBSERVATIONS, PROTOCOL_FEE_POOLS, PoolCurrency, PoolHook, PoolSetup, ReserveSetup, STAIRS, SandboxToken,
+    TokenSetup, V4PoolSetup, VAULT, VaultSetup, Venue, ranges_of,
 };
 use super::target::{AssetPrices, PricedAsset};
 use golem_chain::devnet::bytes::{ByteReader, ByteWriter, BytesError};
@@ -277,6 +277,9 @@ fn plan_digest() -> B256 {
     }
     let VaultSetup { token, name, symbol, deposited, earned } = VAULT;
     add(&[&token.plan().key, &name, &symbol, &deposited, &earned]);
+    for AsyncVaultSetup { kind, token, name, symbol, deposited, earned } in ASYNC_VAULTS {
+        add(&[&kind.key(), &kind.amount(), &token.plan().key, name, symbol, deposited, earned]);
+    }
     for hook in HostileHook::ALL {
         add(&[&hook.key(), &hook.contract().name(), &hook.flags(), &hook.pool_fee(), &HOSTILE_POOL_DOLLARS]);
     }

@@ -813,6 +813,22 @@ impl TestHarness {
         assert!(provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap().status());
     }
 
+    /// Sends a transaction of one of the devnet's inhabitants, which may send others meanwhile.
+    pub async fn send_by(&self, sender: &DevnetAccount, to: Address, call: impl SolCall + Clone) {
+        let provider = self.client.provider();
+        for _ in 0..5 {
+            let nonce = provider.get_transaction_count(sender.address()).pending().await.unwrap();
+            let signed = sender.sign(crate::outside::call(nonce, to, call.clone())).unwrap();
+            let raw = alloy::eips::eip2718::Encodable2718::encoded_2718(&signed);
+            // Refused where its nonce was taken meanwhile.
+            if let Ok(sent) = provider.send_raw_transaction(&raw).await {
+                assert!(sent.get_receipt().await.unwrap().status());
+                return;
+            }
+        }
+        panic!("an inhabitant's transaction was refused");
+    }
+
     /// Deploys a contract from the account, outside of Bardo.
     pub async fn deploy(&self, creation: Bytes) -> Address {
         let nonce = self.nonce().await;

@@ -1,5 +1,5 @@
 //! Protocols that Bardo trades through: pool mathematics and orders of Uniswap, cross-chain intents after ERC-7683, agent
-//! identities after ERC-8004, the lending market Aave V3, vaults after ERC-4626, and the bridge Across.
+//! identities after ERC-8004, the lending market Aave V3, vaults after ERC-4626 and ERC-7540, and the bridge Across.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -16,6 +16,7 @@
 pub mod aave;
 pub mod across;
 pub mod erc4626;
+pub mod erc7540;
 pub mod erc8004;
 pub mod intents;
 pub mod protocol_fees;

@@ -124,6 +124,8 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &trading::uniswapx_cancel_order::TOOL_DEF,
     &trading::unwrap_native::TOOL_DEF,
     &trading::wrap_native::TOOL_DEF,
+    &vault::vault_cancel_request::TOOL_DEF,
+    &vault::vault_claim::TOOL_DEF,
     &vault::vault_deposit::TOOL_DEF,
     &vault::vault_simulate_deposit::TOOL_DEF,
     &vault::vault_simulate_withdraw::TOOL_DEF,

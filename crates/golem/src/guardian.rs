@@ -259,6 +259,8 @@ fn effect_objections(payload: &SigningPayload, simulation: &Simulation, around: 
     let changes_position = position_calls::plan(proposal, around.position_managers).is_some();
     let is_manager = |contract| around.position_managers.contains(contract);
     changes.unreadable.retain(|silent| !(changes_position && is_manager(silent.contract)));
+    // Nor has an asynchronous vault an answer for what it notes of a request, which looks like a balance of several tokens.
+    changes.unreadable.retain(|silent| !vault_calls::notes(silent.contract, proposal));
     changes.balances.retain(|change| !lending_calls::is_record(change.token, proposal, around));
     let mut objections = Vec::new();
     if !simulation.succeeded() {

@@ -73,6 +73,16 @@ const FUNCTIONS: &[(KnownContract, &[&str])] = &[
     ),
     // Allowed only with the vault intent, and in the closed forms that `vault_calls` decodes.
     (KnownContract::Vault, &["deposit(uint256,address)", "redeem(uint256,address,address)"]),
+    (
+        KnownContract::AsyncVault,
+        &[
+            "requestDeposit(uint256,address,address)",
+            "requestRedeem(uint256,address,address)",
+            "deposit(uint256,address,address)",
+            "redeem(uint256,address,address)",
+            "cancelRequestDeposit()",
+        ],
+    ),
     // Allowed only with the intent of protocol fees, and in the closed forms that `fee_calls` decodes.
     (KnownContract::FeeReleaser, &["release(uint256,address[],address)"]),
     (KnownContract::V3FeeAdapter, &["collect((address,uint128,uint128)[])"]),
@@ -175,7 +185,12 @@ const fn protocol(contract: KnownContract) -> &'static str {
         C::DelegationManager | C::Eip7702Delegator | C::PolicyCage => "delegation",
         C::EntryPoint => "erc4337",
         C::AavePool | C::AaveAddressesProvider => "aave",
-        C::Vault => VAULTS,
+        C::Vault
+        | C::AsyncVault
+        | C::CappedAsyncVault
+        | C::StuckAsyncVault
+        | C::PausedAsyncVault
+        | C::AsyncVaultFactory => VAULTS,
         C::TokenJar | C::FeeReleaser | C::V3FeeAdapter => "uniswap",
         C::Multicall3 => "multicall",
         C::OriginSettler | C::DestinationSettler => "erc7683",

@@ -24,7 +24,6 @@ use crate::vault_equity;
 use bardo_base::text::SafeText;
 use golem_chain::evm::BlockContext;
 use golem_chain::fork::{Fork, ForkError, PinnedBlock, Simulation};
-use golem_chain::network::KnownContract;
 use golem_chain::provider::ProviderError;
 use golem_chain::token::{TokenId, TokenInfo};
 use golem_protocols::aave::market::MarketState;
@@ -202,7 +201,7 @@ impl Pipeline {
         let described = tokens.as_ref().unwrap_or(&nothing);
         let next = fork.next_block();
         let mut vaults = self.inner.rules.named_vaults(payload.proposal().chain_id);
-        vaults.extend(reader.network().book.contract(KnownContract::Vault));
+        vaults.extend(vault_calls::in_book(&reader.network().book));
         let (spreads, data_fee, balances, positions, cage, shares) = futures::join!(
             spreads(reader, payload, fork, &tokens),
             reader.data_fee(payload, from, block),

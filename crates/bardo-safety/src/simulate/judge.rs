@@ -54,6 +54,9 @@ pub fn judge(
     simulation.changes.unreadable.retain(|silent| !(withdraws && is_manager(silent.contract)));
     // Nor do the lending pool and its debts, which have no allowances; what they note is compared with the calldata.
     simulation.changes.unreadable.retain(|silent| !lending_calls::writes(silent.contract, proposal, around));
+    // What an asynchronous vault notes of a request looks like a balance of several tokens, which it does not have. Over its own
+    // shares it has all power anyway.
+    simulation.changes.unreadable.retain(|silent| !vault_calls::notes(silent.contract, proposal));
     let judge = Judge { payload, from, simulation: &simulation, base_fee, around };
     let mut faults = Vec::new();
     judge.outcomes(&mut faults);
@@ -471,7 +474,10 @@ impl Judge<'_> {
         let by_manager = |at: Address| self.around.position_managers.contains(at) && self.position_plan().is_some();
         // And the lending pool with its records, whose balances were compared.
         let by_pool = |at: Address| lending_calls::writes(at, self.payload.proposal(), self.around);
-        let is_declared = |at: Address| by_policy_cage(at) || by_registry(at) || by_manager(at) || by_pool(at);
+        // And an asynchronous vault with its requests; its shares were compared.
+        let by_vault = |at: Address| vault_calls::notes(at, self.payload.proposal());
+        let is_declared =
+            |at: Address| by_policy_cage(at) || by_registry(at) || by_manager(at) || by_pool(at) || by_vault(at);
         let unexplained = changes.unexplained().filter(|write| write.concerns(one) && !is_declared(write.account));
         for write in unexplained {
             let found = format!("{} writes slot {:#x}", write.account, write.slot);
@@ -603,6 +609,7 @@ impl Judge<'_> {
                 || pool == Some(one)
                 || bridge == Some(one)
                 || lending_calls::keeps(one, proposal, self.around)
+                || vault_calls::keeps(one, proposal)
         };
         for one in paid.iter().filter(|one| !proposal.recipients.contains(one) && !keeps(**one)) {
             let gets = given.iter().any(|token| {
@@ -658,7 +665,11 @@ impl Judge<'_> {
             ProposalIntent::Vault if self.includes_main() => match vault_calls::plan(self.payload.proposal()) {
                 Some(plan) if plan.is_exit() && self.ran() && !more_allowed => {
                     let all = lost.iter().any(|moved| moved.token == plan.share() && moved.after.is_zero());
-                    if all { ActionClass::ClosePosition } else { ActionClass::DecreasePosition }
+                    if all || plan.is_claim() && lost.is_empty() {
+                        ActionClass::ClosePosition
+                    } else {
+                        ActionClass::DecreasePosition
+                    }
                 }
                 Some(_) | None => ActionClass::NewPosition,
             },
@@ -703,7 +714,12 @@ impl Judge<'_> {
                 Some(LendingCall::Repay { .. }) => true,
                 Some(LendingCall::Supply { .. } | LendingCall::Borrow { .. }) | None => false,
             };
-        let leaves = leaves || withdraws || unwinds;
+        // A settled or cancelled request is the account's own.
+        let claims = class == ActionClass::ClosePosition
+            && vault_calls::plan(self.payload.proposal()).is_some_and(|plan| plan.is_claim())
+            && lost.is_empty()
+            && !more_allowed;
+        let leaves = leaves || withdraws || unwinds || claims;
         // By the calldata, so that a refund or a cancellation may also be sped up under a stop.
         let refunds = revocation::only_refunds(self.payload.proposal(), self.from, self.around);
         // A transaction that only uses a nonce revokes nothing that a simulation could show.

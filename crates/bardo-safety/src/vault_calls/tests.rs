@@ -24,16 +24,29 @@ fn redeem() -> VaultCall {
     VaultCall::Redeem { shares: amount() }
 }
 
+/// Each form of an asynchronous vault's calls.
+fn asynchronous() -> [VaultCall; 5] {
+    [
+        VaultCall::RequestDeposit { assets: amount() },
+        VaultCall::RequestRedeem { shares: amount() },
+        VaultCall::ClaimShares { assets: amount() },
+        VaultCall::ClaimAssets { shares: amount() },
+        VaultCall::CancelDeposit,
+    ]
+}
+
 fn proposal(call: VaultCall) -> Proposal {
-    let (token, share) = (sample::token(ASSET, "T", 6), sample::token(VAULT, "S", 6));
-    let (given, received) = match call {
-        VaultCall::Deposit { .. } => (token, share),
-        VaultCall::Redeem { .. } => (share, token),
+    let token = |side: VaultSide| match side {
+        VaultSide::Asset => sample::token(ASSET, "T", 6),
+        VaultSide::Share => sample::token(VAULT, "S", 6),
     };
     let at_least = U256::from(900_000);
     let mut made = sample::proposal(ME, ProposalIntent::Vault, sample::leg(VAULT, call.calldata(ME)));
-    made.outflows = vec![Outflow { token: given, amount: amount() }];
-    made.inflows = vec![Inflow { token: received, at_least, expected: at_least, recipient: ME }];
+    let given = call.gives().map(|side| Outflow { token: token(side), amount: amount() });
+    let received = call.receives().map(token);
+    made.outflows = given.into_iter().collect();
+    let into = |token| Inflow { token, at_least, expected: at_least, recipient: ME };
+    made.inflows = received.map(into).into_iter().collect();
     made
 }
 
@@ -49,7 +62,7 @@ fn approval(purpose: LegPurpose, to: Address, spender: Address, value: U256) -> 
 #[test]
 fn a_vault_action_does_nothing_else() {
     for call in [deposit(), redeem()] {
-        let plan = VaultPlan { vault: VAULT, asset: ASSET, call, at_least: U256::from(900_000) };
+        let plan = VaultPlan { vault: VAULT, asset: Some(ASSET), call, at_least: U256::from(900_000) };
         assert_eq!(judged(&proposal(call)), Ok(plan));
         let changed = |change: &dyn Fn(&mut Proposal)| {
             let mut proposal = proposal(call);
@@ -61,11 +74,10 @@ fn a_vault_action_does_nothing_else() {
         assert_eq!(changed(&|one| one.legs[0].value = U256::ONE), Err(VaultRuleError::DoesMore));
         assert_eq!(changed(&|one| one.legs.push(one.legs[0].clone())), Err(VaultRuleError::DoesMore));
         let more = Outflow { token: sample::token(OTHER, "O", 18), amount: U256::ONE };
-        let wrong: [&dyn Fn(&mut Proposal); 8] = [
+        let wrong: [&dyn Fn(&mut Proposal); 7] = [
             &|one| one.legs[0].to = OTHER,
             &|one| one.outflows.push(more.clone()),
             &|one| one.outflows[0].amount += U256::ONE,
-            &|one| one.outflows.clear(),
             &|one| one.inflows[0].recipient = OTHER,
             &|one| one.inflows[0].at_least = U256::ZERO,
             &|one| one.inflows.clear(),
@@ -74,6 +86,10 @@ fn a_vault_action_does_nothing_else() {
         for (at, change) in wrong.into_iter().enumerate() {
             assert_eq!(changed(change), Err(VaultRuleError::Flows), "{call:?} {at}");
         }
+        // Without what leaves, a deposit is nothing; the bytes of a redemption are a claim then.
+        let claims = VaultPlan { call: call.claiming(), ..plan };
+        let expected = if call == deposit() { Err(VaultRuleError::Flows) } else { Ok(claims) };
+        assert_eq!(changed(&|one| one.outflows.clear()), expected);
         // The allowance of a deposit, for the vault alone, no larger, and used up or revoked.
         let gives = call == deposit();
         let exact = amount();
@@ -95,8 +111,66 @@ fn a_vault_action_does_nothing_else() {
     }
 }
 
+/// A request declares only its payment and a claim only its result; only a request to deposit may set an allowance.
+#[test]
+fn requests_and_claims_declare_one_side() {
+    for call in asynchronous() {
+        let honest = proposal(call);
+        let plan = judged(&honest).unwrap();
+        assert_eq!((plan.call, plan.vault), (call, VAULT));
+        let moves_asset = call.gives() == Some(VaultSide::Asset) || call.receives() == Some(VaultSide::Asset);
+        assert_eq!(plan.asset, moves_asset.then_some(ASSET), "{call:?}");
+        assert_eq!((plan.is_exit(), plan.is_claim()), (!call.is_deposit(), call.gives().is_none()));
+        let refused = |change: &dyn Fn(&mut Proposal)| {
+            let mut changed = honest.clone();
+            change(&mut changed);
+            assert_eq!(judged(&changed), Err(VaultRuleError::Flows), "{call:?} {changed:?}");
+        };
+        let (other, at_least) = (sample::token(OTHER, "O", 6), U256::ONE);
+        let more = Inflow { token: other.clone(), at_least, expected: at_least, recipient: ME };
+        refused(&|one| one.inflows.push(more.clone()));
+        refused(&|one| one.recipients.push(OTHER));
+        if call.gives().is_some() {
+            refused(&|one| one.outflows[0].amount += U256::ONE);
+            refused(&|one| one.outflows.push(Outflow { token: other.clone(), amount: U256::ONE }));
+        } else {
+            refused(&|one| one.inflows[0].at_least = U256::ZERO);
+            refused(&|one| one.inflows[0].recipient = OTHER);
+            refused(&|one| one.outflows.push(Outflow { token: other.clone(), amount: amount() }));
+        }
+        // Shares where the token belongs, and the reverse.
+        let swapped = |id: TokenId| match id == TokenId::Erc20(VAULT) {
+            true => sample::token(ASSET, "T", 6),
+            false => sample::token(VAULT, "S", 6),
+        };
+        refused(&|one| {
+            one.outflows.iter_mut().for_each(|flow| flow.token = swapped(flow.token.id));
+            one.inflows.iter_mut().for_each(|flow| flow.token = swapped(flow.token.id));
+        });
+        let mut allowing = honest.clone();
+        allowing.legs.insert(0, approval(LegPurpose::Approve, ASSET, VAULT, amount()));
+        let allowed = if call.is_deposit() { Ok(plan) } else { Err(VaultRuleError::Allowance) };
+        assert_eq!(judged(&allowing), allowed, "{call:?}");
+    }
+}
+
+/// The payment of a request may wait in the vault, or in the first contract that it made; nowhere else.
+#[test]
+fn only_the_vault_and_its_silo_keep_what_is_requested() {
+    // By the rule of CREATE for the nonce 1: the last 20 bytes of keccak256(rlp([vault, 1])).
+    let silo = Address::from_slice(
+        &alloy::primitives::keccak256([&[0xd6, 0x94][..], VAULT.as_slice(), &[0x01]].concat())[12..],
+    );
+    for call in asynchronous().into_iter().chain([deposit(), redeem()]) {
+        let requests = matches!(call, VaultCall::RequestDeposit { .. } | VaultCall::RequestRedeem { .. });
+        let kept = [VAULT, silo, OTHER, VAULT.create(2)].map(|one| keeps(one, &proposal(call)));
+        assert_eq!(kept, [requests, requests, false, false], "{call:?}");
+    }
+}
+
 fn ground() -> VaultGround {
     VaultGround {
+        asynchrony: Asynchrony::default(),
         asset: Some(ASSET),
         supply: Some(U256::from(LEAST_SUPPLY)),
         jumped: false,
@@ -130,6 +204,104 @@ fn a_deposit_must_pay_out_again_from_a_vault_with_shares() {
     // Whatever the vault is: what is in there must come out.
     let thin = VaultGround { supply: Some(U256::ZERO), ..ground() };
     assert_eq!(rules(redeem(), Some(&thin), None), []);
+}
+
+/// A vault that says it takes requests is called in the forms of requests, and no other one is.
+#[test]
+fn the_form_of_the_call_is_the_vaults() {
+    let taking = |deposits, redemptions| VaultGround { asynchrony: Asynchrony { deposits, redemptions }, ..ground() };
+    for call in asynchronous().into_iter().chain([deposit(), redeem()]) {
+        let (mine, other) = (call.concerns_deposits(), !call.concerns_deposits());
+        for (fits, ground) in
+            [(call.is_asynchronous(), taking(mine, other)), (!call.is_asynchronous(), taking(other, mine))]
+        {
+            let expected = if fits { vec![] } else { vec![RuleName::Calldata] };
+            assert_eq!(rules(call, Some(&ground), Some(Ok(1_000_000))), expected, "{call:?} {ground:?}");
+        }
+    }
+}
+
+/// By hand, as above: 980,000 of a million must come back by cancelling. Donations move no price that a manager states.
+#[test]
+fn a_request_to_deposit_must_be_cancellable() {
+    let asynchrony = Asynchrony { deposits: true, redemptions: true };
+    let ground = VaultGround { asynchrony, supply: Some(U256::ZERO), ..ground() };
+    let of = |back| rules(VaultCall::RequestDeposit { assets: amount() }, Some(&ground), Some(back));
+    assert_eq!(of(Ok(980_000)), []);
+    assert_eq!(of(Ok(979_999)), [RuleName::MaxLossBps]);
+    assert_eq!(of(Err("no cancellation")), [RuleName::VaultExit]);
+    for call in asynchronous().into_iter().skip(1) {
+        assert_eq!(rules(call, Some(&ground), None), [], "{call:?}");
+    }
+}
+
+#[test]
+fn requests_claims_and_cancellations_are_proven_by_event_and_transfer() {
+    let log = |address, data| Log { address, data };
+    let ids = (U256::from(7), amount());
+    let requests = |of: Address, assets| Erc7540::DepositRequest {
+        controller: of,
+        owner: of,
+        requestId: ids.0,
+        sender: of,
+        assets,
+    };
+    let redeems = |of: Address, shares| Erc7540::RedeemRequest {
+        controller: of,
+        owner: of,
+        requestId: ids.0,
+        sender: of,
+        shares,
+    };
+    let cancels = |controller| LagoonVault::DepositRequestCanceled { requestId: ids.0, controller };
+    let deposited =
+        |owner, shares: u64| Erc4626::Deposit { sender: ME, owner, assets: ids.1, shares: U256::from(shares) };
+    let missing = |call: VaultCall, logs: &[Log]| unproven(&proposal(call), &logs.iter().collect::<Vec<_>>());
+    let [asks, gives_back, claims, takes, cancelled] = asynchronous();
+    // The event of the vault, the same of somebody else, and the transfer that belongs to it.
+    for (call, event, [told, other], moved) in [
+        (
+            asks,
+            "DepositRequest",
+            [requests(ME, ids.1).encode_log_data(), requests(OTHER, ids.1).encode_log_data()],
+            transfer(ASSET, ME, VAULT, 1_000_000),
+        ),
+        (
+            gives_back,
+            "RedeemRequest",
+            [redeems(ME, ids.1).encode_log_data(), redeems(ME, ids.1 - U256::ONE).encode_log_data()],
+            transfer(VAULT, ME, VAULT, 1_000_000),
+        ),
+        (
+            claims,
+            "Deposit",
+            [deposited(ME, 900_000).encode_log_data(), deposited(ME, 899_999).encode_log_data()],
+            transfer(VAULT, VAULT, ME, 900_000),
+        ),
+        (
+            cancelled,
+            "DepositRequestCanceled",
+            [cancels(ME).encode_log_data(), cancels(OTHER).encode_log_data()],
+            transfer(ASSET, VAULT, ME, 900_000),
+        ),
+    ] {
+        assert_eq!(missing(call, &[log(VAULT, told.clone()), moved.clone()]), None, "{event}");
+        for logs in [
+            vec![],
+            vec![log(VAULT, told.clone())],
+            vec![moved.clone()],
+            vec![log(OTHER, told), moved.clone()],
+            vec![log(VAULT, other), moved],
+        ] {
+            assert_eq!(missing(call, &logs), Some(event), "{logs:?}");
+        }
+    }
+    // The claim of tokens has the event of a withdrawal.
+    let withdrawn =
+        Erc4626::Withdraw { sender: ME, receiver: ME, owner: ME, assets: U256::from(900_000), shares: amount() };
+    let withdrawn = log(VAULT, withdrawn.encode_log_data());
+    assert_eq!(missing(takes, &[withdrawn.clone(), transfer(ASSET, VAULT, ME, 900_000)]), None);
+    assert_eq!(missing(takes, &[withdrawn, transfer(ASSET, VAULT, ME, 899_999)]), Some("Withdraw"));
 }
 
 fn transfer(token: Address, from: Address, to: Address, value: u64) -> Log {

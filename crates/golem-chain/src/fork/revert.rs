@@ -260,6 +260,19 @@ impl RevertReason {
 /// Errors of the contracts that Bardo calls: tokens and access control (OpenZeppelin 5), Permit2, PolicyCage, Universal
 /// Router, V4-style routers, UniswapX reactors, ERC-4337 EntryPoint, delegation framework.
 const KNOWN_ERRORS: &[&str] = &[
+    // Lagoon's asynchronous vaults
+    "error CantDepositNativeToken()",
+    "error ERC7540InvalidOperator()",
+    "error ERC7540PreviewDepositDisabled()",
+    "error ERC7540PreviewRedeemDisabled()",
+    "error MaxCapReached()",
+    "error NewTotalAssetsMissing()",
+    "error OnlyOneRequestAllowed()",
+    "error OnlySafe(address safe)",
+    "error OnlyValuationManager(address valuationManager)",
+    "error RequestIdNotClaimable()",
+    "error RequestNotCancelable(uint256 requestId)",
+    "error WrongNewTotalAssets()",
     // OpenZeppelin, ERC-6093
     "error ERC20InsufficientBalance(address sender, uint256 balance, uint256 needed)",
     "error ERC20InvalidSender(address sender)",

@@ -8,6 +8,9 @@ use alloy::primitives::{Address, U256, U512};
 use alloy::providers::DynProvider;
 
 use super::call::VaultCall;
+use crate::erc7540::requests::{
+    Asynchrony, AsynchronyQuestions, RequestQuestions, Requests, SettlerQuestions, Settlers, Unwound, unwound,
+};
 use bardo_abi::erc4626::Erc4626;
 use bardo_base::text::SafeText;
 use golem_chain::fork::{ExecutionStatus, Fork, ForkCall, ForkError, SimulationOptions, WatchList};
@@ -18,7 +21,7 @@ use golem_chain::provider::ProviderError;
 const MAX_REASON: usize = 200;
 
 /// Gas limit of a simulated redemption.
-const REDEEM_GAS: u64 = 8_000_000;
+pub(crate) const REDEEM_GAS: u64 = 8_000_000;
 
 /// Distance of the past block whose share price is compared, in blocks: most endpoints have the state of the last 128.
 pub const PAST_BLOCKS: u64 = 100;
@@ -62,6 +65,8 @@ pub struct VaultHolding {
     pub is_partial: bool,
     /// Worth of the redeemed part by the higher of the vault's present and past price, in raw units of the token.
     pub worth: U256,
+    /// Requests that wait in an asynchronous vault; `None` for any other. What they pay is in [`Self::pays`].
+    pub requests: Option<Requests>,
 }
 
 impl VaultHolding {
@@ -146,6 +151,9 @@ struct AskedVault {
     decimals: CallIndex<Erc4626::decimalsCall>,
     most: CallIndex<Erc4626::maxRedeemCall>,
     price: CallIndex<Erc4626::convertToAssetsCall>,
+    asynchrony: AsynchronyQuestions,
+    requests: RequestQuestions,
+    settlers: SettlerQuestions,
 }
 
 /// Answer of one vault, of which what the shares pay out is not known yet.
@@ -157,6 +165,9 @@ pub struct HeldShares {
     decimals: Option<u8>,
     most: Option<U256>,
     price: Option<U256>,
+    asynchrony: Asynchrony,
+    requests: Requests,
+    settlers: Option<Settlers>,
 }
 
 impl VaultQuestions {
@@ -169,11 +180,15 @@ impl VaultQuestions {
             decimals: calls.push(*vault, &Erc4626::decimalsCall {}),
             most: calls.push(*vault, &Erc4626::maxRedeemCall { owner: account }),
             price: ask_price(calls, *vault),
+            asynchrony: AsynchronyQuestions::push(calls, *vault),
+            requests: RequestQuestions::push(calls, *vault, account),
+            settlers: SettlerQuestions::push(calls, *vault),
         });
         Self(asked.collect())
     }
 
-    /// Answers of the vaults of which the account holds shares, and of those that do not tell. Vaults without code are left out.
+    /// Answers of the vaults of which the account holds shares or has requests, and of those that do not tell. Vaults without code
+    /// are left out.
     pub fn take(&self, answers: &BatchResults) -> Vec<HeldShares> {
         let answered = self.0.iter().filter(|asked| !asked.shares.is_void(answers)).map(|asked| HeldShares {
             vault: asked.vault,
@@ -182,19 +197,31 @@ impl VaultQuestions {
             decimals: asked.decimals.take(answers),
             most: asked.most.take(answers),
             price: asked.price.take(answers),
+            asynchrony: asked.asynchrony.take(answers),
+            requests: asked.requests.take(answers),
+            settlers: asked.settlers.take(answers),
         });
-        answered.filter(|held| held.shares.is_none_or(|shares| !shares.is_zero())).collect()
+        let has = |held: &HeldShares| held.shares.is_none_or(|shares| !shares.is_zero()) || held.has_requests();
+        answered.filter(has).collect()
     }
 }
 
 impl HeldShares {
+    fn has_requests(&self) -> bool {
+        self.asynchrony != Asynchrony::default() && !self.requests.is_empty()
+    }
+
     /// Simulates the redemption of all shares that the vault lets go on the block of `fork`. `past` is the past price of its
     /// shares: see [`SharePrice`].
     ///
     /// # Errors
     /// [`ForkError`] if nothing can be simulated.
     async fn redeemed(self, fork: &Fork, account: Address, past: Option<U256>) -> Result<VaultHolding, ForkError> {
-        let Self { vault, shares, asset, decimals, most, price } = self;
+        if self.asynchrony != Asynchrony::default() {
+            // On the heap: it is rare, and large.
+            return Box::pin(self.unwound(fork, account, past)).await;
+        }
+        let Self { vault, shares, asset, decimals, most, price, .. } = self;
         let price = SharePrice { now: price, past };
         let refused = |why: &str| Err(SafeText::clean(why, MAX_REASON));
         let holding = |pays, is_partial, worth| VaultHolding {
@@ -205,6 +232,7 @@ impl HeldShares {
             pays,
             is_partial,
             worth,
+            requests: None,
         };
         let (Some(held), Some(asset), Some(_)) = (shares, asset, price.now) else {
             return Ok(holding(refused("the vault does not answer"), false, U256::ZERO));
@@ -223,6 +251,39 @@ impl HeldShares {
             pays => pays.map(|pays| pays.min(price.most(redeemed))),
         };
         Ok(holding(pays, redeemed < held, worth))
+    }
+
+    /// Simulates the unwinding of everything in an asynchronous vault: see [`unwound`].
+    async fn unwound(self, fork: &Fork, account: Address, past: Option<U256>) -> Result<VaultHolding, ForkError> {
+        let Self { vault, shares, asset, decimals, price, requests, settlers, .. } = self;
+        let price = SharePrice { now: price, past };
+        let holding = |pays, is_partial, worth| VaultHolding {
+            vault,
+            asset: asset.unwrap_or_default(),
+            shares: shares.unwrap_or_default(),
+            decimals,
+            pays,
+            is_partial,
+            worth,
+            requests: Some(requests),
+        };
+        let (Some(_), Some(asset), Some(_)) = (shares, asset, price.now) else {
+            let why = SafeText::clean("the vault does not answer", MAX_REASON);
+            return Ok(holding(Err(why), false, U256::ZERO));
+        };
+        let Unwound { assets, shares, is_whole } =
+            unwound(fork, (vault, asset, account), &requests, settlers.as_ref()).await?;
+        let all = shares.saturating_add(requests.claimable_shares);
+        let worth = price.worth(all).saturating_add(requests.pending_assets);
+        // A vault can tell a simulation from a transaction, and pay more in it than its shares and the request are worth.
+        let pays = assets.min(price.most(all).saturating_add(requests.pending_assets));
+        let pays = match pays {
+            pays if pays.is_zero() && worth > U256::ONE => {
+                Err(SafeText::clean("it pays nothing back before its manager settles", MAX_REASON))
+            }
+            pays => Ok(pays),
+        };
+        Ok(holding(pays, !is_whole, worth))
     }
 }
 
@@ -279,9 +340,31 @@ pub async fn redeemed_after(
     options: &SimulationOptions,
     (vault, asset, account, shares): (Address, Address, Address, U256),
 ) -> Result<Result<U256, SafeText>, ForkError> {
-    let data = VaultCall::Redeem { shares }.calldata(account);
-    let redeem = ForkCall::new(account, vault, data).with_gas_limit(REDEEM_GAS);
-    let calls: Vec<ForkCall> = before.iter().cloned().chain([redeem]).collect();
+    Box::pin(brought_after(fork, before, options, (vault, asset, account), VaultCall::Redeem { shares })).await
+}
+
+/// The same if it cancels its request to deposit instead.
+///
+/// # Errors
+/// [`ForkError`] if nothing can be simulated.
+pub async fn cancelled_after(
+    fork: &Fork,
+    before: &[ForkCall],
+    options: &SimulationOptions,
+    (vault, asset, account): (Address, Address, Address),
+) -> Result<Result<U256, SafeText>, ForkError> {
+    Box::pin(brought_after(fork, before, options, (vault, asset, account), VaultCall::CancelDeposit)).await
+}
+
+async fn brought_after(
+    fork: &Fork,
+    before: &[ForkCall],
+    options: &SimulationOptions,
+    (vault, asset, account): (Address, Address, Address),
+    form: VaultCall,
+) -> Result<Result<U256, SafeText>, ForkError> {
+    let last = ForkCall::new(account, vault, form.calldata(account)).with_gas_limit(REDEEM_GAS);
+    let calls: Vec<ForkCall> = before.iter().cloned().chain([last]).collect();
     let watch = WatchList { tokens: vec![asset, vault], owners: vec![account], ..WatchList::default() };
     let options = SimulationOptions { watch, ..options.clone() };
     let simulation = fork.simulate_with(&calls, &options).await?;
@@ -335,6 +418,7 @@ mod tests {
             pays: Ok(U256::from(pays)),
             is_partial: false,
             worth: U256::from(worth),
+            requests: None,
         };
         for (pays, worth, is_whole) in
             [(1_000, 1_000, true), (900, 1_000, true), (899, 1_000, false), (0, 0, true), (1, 3_000, false)]

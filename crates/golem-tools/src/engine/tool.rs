@@ -145,12 +145,22 @@ pub struct ToolReply<T> {
     pub decision_hints: Option<Value>,
     /// Summary of the result in a sentence or two.
     pub explanation: String,
+    /// True if what the call did waits for somebody else before it is complete, such as a request that a vault's manager
+    /// settles. The call is reported as partial then.
+    pub is_open: bool,
 }
 
 impl<T> ToolReply<T> {
     /// Creates a reply without hints.
     pub fn new(output: T, explanation: impl Into<String>) -> Self {
-        Self { output, decision_hints: None, explanation: explanation.into() }
+        Self { output, decision_hints: None, explanation: explanation.into(), is_open: false }
+    }
+
+    /// Says that what was done waits for somebody else.
+    #[must_use]
+    pub fn open(mut self, is_open: bool) -> Self {
+        self.is_open = is_open;
+        self
     }
 
     /// Adds machine-readable hints.
@@ -332,7 +342,7 @@ fn bind_write<T: WriteTool>(params: &Value, names: &[String]) -> Result<WriteJob
 }
 
 fn erased<T: Serialize + JsonSchema>(reply: ToolReply<T>) -> Result<ToolReply<Value>, ToolError> {
-    let ToolReply { output, decision_hints, explanation } = reply;
+    let ToolReply { output, decision_hints, explanation, is_open } = reply;
     let output = serde_json::to_value(output).map_err(|error| {
         ToolError::new(ErrorCode::ToolPanicked, format_args!("the result cannot be written as JSON: {error}"))
     })?;
@@ -343,5 +353,5 @@ fn erased<T: Serialize + JsonSchema>(reply: ToolReply<T>) -> Result<ToolReply<Va
         let what = format_args!("the result does not fit the tool's output schema: {fault}");
         return Err(ToolError::new(ErrorCode::ToolPanicked, what));
     }
-    Ok(ToolReply { output, decision_hints, explanation })
+    Ok(ToolReply { output, decision_hints, explanation, is_open })
 }

@@ -1,4 +1,4 @@
-//! Shared parts of `vault_deposit` and `vault_withdraw`.
+//! Shared parts of the tools that deposit to a vault, withdraw from it, and deal with requests.
 
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolEvent as _;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::finding::{VaultFinding, sentence};
 use super::trial::Bench;
-use super::{Vault, VaultAccount};
+use super::{Vault, VaultAccount, requests};
 use crate::allowances::{self, approve};
 use crate::engine::{CallContext, ConnectedChain, ToolReply};
 use crate::shared::{PlanReceipt, insufficient, invalid};
@@ -22,7 +22,7 @@ use bardo_safety::proposal::{
     AllowanceBound, AllowanceKind, Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent,
 };
 use golem_chain::token::{self, TokenId, TokenInfo};
-use golem_protocols::erc4626::call::VaultCall;
+use golem_protocols::erc4626::call::{VaultCall, VaultSide};
 
 /// Steps of the tools.
 pub(super) const STEPS: &[&str] = &[
@@ -57,10 +57,10 @@ pub struct Output {
     /// Symbol of the vault's token, as listed; otherwise its address.
     asset: String,
     /// Tokens that went in or came out, in whole tokens, by the token's own transfers in the receipt; before inclusion, what goes
-    /// in or the least that comes out.
+    /// in or the least that comes out. Those of the request for a claim of shares; zero for a request to withdraw.
     amount: String,
     /// Shares that came in or went out, in whole shares, by their transfers in the receipt; before inclusion, the least that comes
-    /// in or what goes out.
+    /// in or what goes out. Those of the request for a claim of tokens; zero for a request to deposit and its cancellation.
     shares: String,
     /// Reasons for caution, by the simulation of the call before signing and, for a deposit, of the way back.
     findings: Vec<VaultFinding>,
@@ -72,17 +72,17 @@ pub struct Output {
 
 /// Values kept from preparation for the result.
 pub struct VaultActionPlan {
-    call: VaultCall,
-    vault: Address,
-    account: Address,
-    asset: TokenInfo,
-    asset_name: String,
-    share_decimals: u8,
-    /// Tokens in, or the least tokens out.
-    tokens: U256,
-    /// The least shares in, or shares out.
-    shares: U256,
-    findings: Vec<VaultFinding>,
+    pub(super) call: VaultCall,
+    pub(super) vault: Address,
+    pub(super) account: Address,
+    pub(super) asset: TokenInfo,
+    pub(super) asset_name: String,
+    pub(super) share_decimals: u8,
+    /// Tokens in, or the least tokens out; zero for a request of tokens.
+    pub(super) tokens: U256,
+    /// The least shares in, or shares out; zero for a request of shares, and for its cancellation.
+    pub(super) shares: U256,
+    pub(super) findings: Vec<VaultFinding>,
 }
 
 impl VaultActionPlan {
@@ -101,6 +101,19 @@ impl VaultActionPlan {
             VaultCall::Redeem { .. } => {
                 format!("Withdraw {shares} shares from vault {vault} for at least {tokens} {asset}")
             }
+            VaultCall::RequestDeposit { .. } => {
+                format!("Request a deposit of {tokens} {asset} to vault {vault}, whose manager settles the shares")
+            }
+            VaultCall::RequestRedeem { .. } => {
+                format!("Request a withdrawal of {shares} shares from vault {vault}, whose manager settles the {asset}")
+            }
+            VaultCall::ClaimShares { .. } => {
+                format!("Claim at least {shares} shares of vault {vault} for the settled request of {tokens} {asset}")
+            }
+            VaultCall::ClaimAssets { .. } => {
+                format!("Claim at least {tokens} {asset} from vault {vault} for the settled request of {shares} shares")
+            }
+            VaultCall::CancelDeposit => format!("Cancel the request to deposit {tokens} {asset} to vault {vault}"),
         })
     }
 
@@ -110,12 +123,29 @@ impl VaultActionPlan {
         match self.call {
             VaultCall::Deposit { .. } => format!("Deposited {tokens} {asset} to vault {vault} for {shares} shares"),
             VaultCall::Redeem { .. } => format!("Withdrew {shares} shares from vault {vault} for {tokens} {asset}"),
+            VaultCall::RequestDeposit { .. } => format!(
+                "Requested a deposit of {tokens} {asset} to vault {vault}. Nothing is settled yet: its manager decides when, \
+                 and the shares are to be claimed then"
+            ),
+            VaultCall::RequestRedeem { .. } => format!(
+                "Requested a withdrawal of {shares} shares from vault {vault}. Nothing is settled yet: its manager decides \
+                 when, and the {asset} is to be claimed then"
+            ),
+            VaultCall::ClaimShares { .. } => {
+                format!("Claimed {shares} shares of vault {vault} for the request of {tokens} {asset}")
+            }
+            VaultCall::ClaimAssets { .. } => {
+                format!("Claimed {tokens} {asset} from vault {vault} for the request of {shares} shares")
+            }
+            VaultCall::CancelDeposit => {
+                format!("Cancelled the request to deposit to vault {vault}: {tokens} {asset} came back")
+            }
         }
     }
 }
 
 /// Beginning of both tools: chain, account, vault, and the account's shares.
-async fn open<'a>(
+pub(super) async fn open<'a>(
     context: &'a CallContext,
     chain: &str,
     vault_address: Option<&str>,
@@ -133,7 +163,7 @@ async fn open<'a>(
 }
 
 /// Description of the shares as a token, as the pipeline reads it.
-async fn share(chain: &ConnectedChain, vault: &Vault) -> Result<TokenInfo, ToolError> {
+pub(super) async fn share(chain: &ConnectedChain, vault: &Vault) -> Result<TokenInfo, ToolError> {
     let unreadable = |error: &dyn std::fmt::Display| invalid("vault_address", error);
     let read = token::read(&[vault.address], chain.network(), chain.client.agreed()).await;
     let read = read.map_err(|error| unreadable(&error))?.into_iter().next();
@@ -145,11 +175,11 @@ async fn share(chain: &ConnectedChain, vault: &Vault) -> Result<TokenInfo, ToolE
 }
 
 /// Least amount to be declared where the simulation gave this one.
-fn at_least(simulated: U256) -> U256 {
+pub(super) fn at_least(simulated: U256) -> U256 {
     simulated.saturating_sub(simulated / U256::from(SLACK_PART))
 }
 
-fn failed(what: &dyn std::fmt::Display) -> ToolError {
+pub(super) fn failed(what: &dyn std::fmt::Display) -> ToolError {
     ToolError::new(ErrorCode::SafetySimulationFailed, what)
 }
 
@@ -178,6 +208,9 @@ pub(super) async fn deposit(
     if amount > free {
         return Err(insufficient(&vault.asset, [amount, on_chain, promised])?);
     }
+    if vault.asynchrony.deposits {
+        return Box::pin(requests::deposit(context, (chain, account, vault, held), amount)).await;
+    }
     match held.max_deposit {
         Some(most) if most.is_zero() => {
             return Err(invalid("vault_address", &"the vault takes no deposits now: it is full or paused"));
@@ -198,18 +231,7 @@ pub(super) async fn deposit(
     };
     let least = at_least(shares);
     let token = share(chain, &vault).await?;
-    let (standing, _) = allowances::read(chain, vault.asset_address, account, vault.address, &[]).await?;
-    let (mut legs, mut bounds) = (Vec::new(), Vec::new());
-    if standing.of_token < amount {
-        let first = !standing.of_token.is_zero()
-            && allowances::needs_zero_first(chain, vault.asset_address, account, vault.address, amount).await?;
-        if first {
-            legs.push(approve(LegPurpose::Approve, vault.asset_address, vault.address, U256::ZERO));
-        }
-        legs.push(approve(LegPurpose::Approve, vault.asset_address, vault.address, amount));
-        let (spender, kind, at_most) = (vault.address, AllowanceKind::Erc20, U256::ZERO);
-        bounds.push(AllowanceBound { token: vault.asset.clone(), spender, kind, at_most });
-    }
+    let (mut legs, bounds) = allowing(chain, account, &vault, amount).await?;
     let call = VaultCall::Deposit { assets: amount };
     legs.push(main_leg(&vault, call, account, trial.call_gas));
     let plan = VaultActionPlan {
@@ -225,7 +247,29 @@ pub(super) async fn deposit(
     };
     let outflow = Outflow { token: vault.asset, amount };
     let inflow = Inflow { token, at_least: least, expected: shares, recipient: account };
-    Ok((proposal(context, chain, (account, legs, outflow, inflow, bounds), &plan)?, plan))
+    Ok((proposal(context, chain, (account, legs, Some(outflow), Some(inflow), bounds), &plan)?, plan))
+}
+
+/// Calls that allow the vault exactly `amount` of its token, unless it may take that much, and the allowance that stays: none.
+pub(super) async fn allowing(
+    chain: &ConnectedChain,
+    account: Address,
+    vault: &Vault,
+    amount: U256,
+) -> Result<(Vec<PlanLeg>, Vec<AllowanceBound>), ToolError> {
+    let (standing, _) = allowances::read(chain, vault.asset_address, account, vault.address, &[]).await?;
+    let (mut legs, mut bounds) = (Vec::new(), Vec::new());
+    if standing.of_token < amount {
+        let first = !standing.of_token.is_zero()
+            && allowances::needs_zero_first(chain, vault.asset_address, account, vault.address, amount).await?;
+        if first {
+            legs.push(approve(LegPurpose::Approve, vault.asset_address, vault.address, U256::ZERO));
+        }
+        legs.push(approve(LegPurpose::Approve, vault.asset_address, vault.address, amount));
+        let (spender, kind, at_most) = (vault.address, AllowanceKind::Erc20, U256::ZERO);
+        bounds.push(AllowanceBound { token: vault.asset.clone(), spender, kind, at_most });
+    }
+    Ok((legs, bounds))
 }
 
 /// Prepares a withdrawal.
@@ -238,6 +282,9 @@ pub(super) async fn withdraw(
     (chain, vault_address, shares): (&str, Option<&str>, &str),
 ) -> Result<(Proposal, VaultActionPlan), ToolError> {
     let (chain, account, vault, held) = open(context, chain, vault_address).await?;
+    if vault.asynchrony.redemptions {
+        return Box::pin(requests::withdraw(context, (chain, account, vault, held), shares)).await;
+    }
     let most = held.max_redeem.map_or(held.shares, |most| most.min(held.shares));
     let shares = match shares.trim() {
         text if text.eq_ignore_ascii_case("max") => most,
@@ -273,10 +320,10 @@ pub(super) async fn withdraw(
     };
     let outflow = Outflow { token, amount: shares };
     let inflow = Inflow { token: vault.asset, at_least: least, expected: received, recipient: account };
-    Ok((proposal(context, chain, (account, legs, outflow, inflow, Vec::new()), &plan)?, plan))
+    Ok((proposal(context, chain, (account, legs, Some(outflow), Some(inflow), Vec::new()), &plan)?, plan))
 }
 
-fn main_leg(vault: &Vault, call: VaultCall, account: Address, gas: u64) -> PlanLeg {
+pub(super) fn main_leg(vault: &Vault, call: VaultCall, account: Address, gas: u64) -> PlanLeg {
     PlanLeg {
         purpose: LegPurpose::Main,
         to: vault.address,
@@ -288,9 +335,9 @@ fn main_leg(vault: &Vault, call: VaultCall, account: Address, gas: u64) -> PlanL
 }
 
 /// Account, calls, flows and allowances of a proposal.
-type ProposedParts = (Address, Vec<PlanLeg>, Outflow, Inflow, Vec<AllowanceBound>);
+pub(super) type ProposedParts = (Address, Vec<PlanLeg>, Option<Outflow>, Option<Inflow>, Vec<AllowanceBound>);
 
-fn proposal(
+pub(super) fn proposal(
     context: &CallContext,
     chain: &ConnectedChain,
     (account, legs, outflow, inflow, allowances): ProposedParts,
@@ -305,8 +352,8 @@ fn proposal(
         account,
         intent: ProposalIntent::Vault,
         legs,
-        outflows: vec![outflow],
-        inflows: vec![inflow],
+        outflows: outflow.into_iter().collect(),
+        inflows: inflow.into_iter().collect(),
         allowances,
         trade: None,
         recipients: vec![account],
@@ -328,8 +375,17 @@ fn moved(plan: &VaultActionPlan, committed: &CommitOutcome) -> Option<[U256; 2]>
         let ours = transfers.filter(|one| if comes { one.to == plan.account } else { one.from == plan.account });
         ours.fold(U256::ZERO, |sum, one| sum.saturating_add(one.value))
     };
-    let deposits = matches!(plan.call, VaultCall::Deposit { .. });
-    Some([sum(asset, !deposits), sum(plan.vault, deposits)])
+    // What the call does not move, the plan knows.
+    let of = |side: VaultSide, token: Address, planned: U256| {
+        if plan.call.receives() == Some(side) {
+            sum(token, true)
+        } else if plan.call.gives() == Some(side) {
+            sum(token, false)
+        } else {
+            planned
+        }
+    };
+    Some([of(VaultSide::Asset, asset, plan.tokens), of(VaultSide::Share, plan.vault, plan.shares)])
 }
 
 pub(super) fn output(
@@ -348,6 +404,8 @@ pub(super) fn output(
         | CommitState::Unclear
         | CommitState::Stopped { .. } => plan.sentence()?,
     };
+    // A request is done when somebody else settled it and the account has claimed.
+    let is_open = plan.call.receives().is_none() && matches!(committed.state, CommitState::Done);
     let explanation = format!("{}{}", sent.explain(&done), sentence(&plan.findings));
     let [amount, shares] = amounts.map(|amount| amount.to_string());
     let output = Output {
@@ -361,5 +419,5 @@ pub(super) fn output(
         gas_used: sent.gas_used,
         explorer_url: sent.explorer_url,
     };
-    Ok(ToolReply::new(output, explanation))
+    Ok(ToolReply::new(output, explanation).open(is_open))
 }

@@ -58,6 +58,15 @@ pub(crate) enum VaultFinding {
         /// Limit: tokens of a deposit, shares of a withdrawal.
         limit: String,
     },
+    /// The vault is paused: nothing is requested, settled, claimed or cancelled there now.
+    Paused,
+    /// Its manager settles requests. Price and time of that are open, and so whether it happens at all.
+    SettledLater,
+    /// A request to deposit waits for the vault's manager and can no longer be cancelled.
+    RequestStuck {
+        /// Tokens of the request.
+        amount: String,
+    },
     /// The deposit is refused.
     DepositFails {
         /// Reason of the contract.
@@ -87,6 +96,13 @@ impl fmt::Display for VaultFinding {
             Self::RoundTripCost { cost_pct } => write!(f, "withdrawing at once would lose {cost_pct} %"),
             Self::TakesOther { taken } => write!(f, "it takes {taken}, not the amount"),
             Self::OverLimit { limit } => write!(f, "the vault's limit is {limit} now"),
+            Self::Paused => write!(f, "the vault is paused"),
+            Self::SettledLater => {
+                write!(f, "its manager settles requests, at a price and a time that nobody knows before")
+            }
+            Self::RequestStuck { amount } => {
+                write!(f, "the request to deposit {amount} waits for the manager and can no longer be cancelled")
+            }
             Self::DepositFails { why } => write!(f, "the deposit fails: {why}"),
             Self::WithdrawalFails { why } => write!(f, "the withdrawal fails: {why}"),
         }

@@ -26,7 +26,7 @@ pub(crate) struct HeldVault {
     /// Shares in whole shares; absent if the vault does not tell their decimals.
     shares: Option<String>,
     /// Tokens that redeeming them paid in a simulation, in whole tokens; absent if they cannot be redeemed, or if the token is not
-    /// listed.
+    /// listed. Of an asynchronous vault, what all requests and shares would pay if the vault were settled at its last valuation.
     pays: Option<String>,
     /// Value of that in dollars; absent without a price.
     value_usd: Option<String>,
@@ -34,6 +34,8 @@ pub(crate) struct HeldVault {
     /// blocks ago; what the vault does not let go counts as nothing.
     #[serde(rename = "all_redeemed")]
     pub(crate) is_whole: bool,
+    /// True if requests of the account wait in the vault: get_vault_state shows them.
+    has_requests: bool,
     /// Reason why they cannot be redeemed, or are not for what they are worth; absent otherwise.
     why: Option<String>,
     #[serde(skip)]
@@ -108,6 +110,7 @@ async fn describe(chain: &ConnectedChain, one: &VaultHolding) -> Result<HeldVaul
         pays: pays.map(|pays| pays.to_string()),
         value_usd: value.map(|usd| usd.to_string()),
         is_whole: one.is_whole(),
+        has_requests: one.requests.is_some_and(|requests| !requests.is_empty()),
         why: match &one.pays {
             Err(why) => Some(why.to_string()),
             Ok(_) => {

@@ -1,10 +1,13 @@
-//! Tools that deposit to and withdraw from vaults of the ERC-4626 standard, or only try to, and the shared parts of all vault
-//! tools: a vault's state at one block, and its share price at past blocks.
+//! Tools that deposit to and withdraw from vaults of the ERC-4626 standard and asynchronous ones of ERC-7540, or only try to, and
+//! the shared parts of all vault tools: a vault's state at one block, and its share price at past blocks.
 
 mod actions;
 pub(crate) mod finding;
 pub mod holding;
+mod requests;
 mod trial;
+pub mod vault_cancel_request;
+pub mod vault_claim;
 pub mod vault_deposit;
 pub mod vault_simulate_deposit;
 pub mod vault_simulate_withdraw;
@@ -19,12 +22,14 @@ use crate::blocks::{self, BlockPoint};
 use crate::engine::{ConnectedChain, address};
 use crate::shared::invalid;
 use bardo_abi::erc4626::Erc4626;
+use bardo_abi::erc7540::LagoonVault;
 use bardo_base::contracts::KnownContract;
 use bardo_base::error::ToolError;
 use bardo_base::units::TokenAmount;
 use finding::{VaultFinding, share, share_pct};
 use golem_chain::multicall::CallBatch;
 use golem_chain::token::TokenInfo;
+use golem_protocols::erc7540::requests::{Asynchrony, AsynchronyQuestions, RequestQuestions, Requests};
 
 /// Distances of past blocks whose share price is read, each with the largest rise since then that earnings may explain, in
 /// basis points. With a block every twelve seconds they are the last block, an hour, a day and a week.
@@ -46,6 +51,12 @@ pub(crate) struct Vault {
     pub(crate) total_shares: U256,
     /// Worth of one whole share in raw units of the asset, by the vault's own conversion.
     pub(crate) unit_worth: U256,
+    /// Actions of it that are requests, by its own answer.
+    pub(crate) asynchrony: Asynchrony,
+    /// True if the vault says that it is paused; false for one that cannot be.
+    pub(crate) is_paused: bool,
+    /// Most that the vault takes in all; `None` without a cap.
+    pub(crate) cap: Option<U256>,
 }
 
 /// Position of an account in a vault, with the vault's limits for it.
@@ -56,6 +67,8 @@ pub(crate) struct VaultAccount {
     pub(crate) redeems_for: Option<U256>,
     pub(crate) max_deposit: Option<U256>,
     pub(crate) max_redeem: Option<U256>,
+    /// Requests in an asynchronous vault; none in any other.
+    pub(crate) requests: Requests,
 }
 
 /// Share price at a past block.
@@ -100,19 +113,37 @@ impl Vault {
         let decimals = calls.push(vault, &Erc4626::decimalsCall {});
         let assets = calls.push(vault, &Erc4626::totalAssetsCall {});
         let shares = calls.push(vault, &Erc4626::totalSupplyCall {});
+        let asynchrony = AsynchronyQuestions::push(&mut calls, vault);
+        let paused = calls.push(vault, &LagoonVault::pausedCall {});
+        let cap = calls.push(vault, &LagoonVault::maxCapCall {});
         let answers = chain.ask_at(calls, head.hash).await?;
         let silent = || invalid("vault_address", &"no ERC-4626 vault answers at this address");
         let asset_address = asset.take(&answers).ok_or_else(silent)?;
         let decimals = decimals.take(&answers).ok_or_else(silent)?;
         let total_assets = assets.take(&answers).ok_or_else(silent)?;
         let total_shares = shares.take(&answers).ok_or_else(silent)?;
+        let asynchrony = asynchrony.take(&answers);
+        let is_paused = paused.take(&answers).unwrap_or_default();
+        let cap = cap.take(&answers).filter(|cap| cap.bit_len() < 128);
         let mut calls = CallBatch::default();
         let worth = calls.push(vault, &Erc4626::convertToAssetsCall { shares: unit(decimals)? });
         let named = asset_address.to_string();
         let (answers, asset) = futures::join!(chain.ask_at(calls, head.hash), chain.token(&named));
         let unit_worth = worth.take(&answers?).ok_or_else(silent)?;
         let asset = asset?;
-        Ok(Self { head, address: vault, asset, asset_address, decimals, total_assets, total_shares, unit_worth })
+        Ok(Self {
+            head,
+            address: vault,
+            asset,
+            asset_address,
+            decimals,
+            total_assets,
+            total_shares,
+            unit_worth,
+            asynchrony,
+            is_paused,
+            cap,
+        })
     }
 
     /// Reads the position of an account at the vault's block.
@@ -124,14 +155,17 @@ impl Vault {
         let shares = calls.push(self.address, &Erc4626::balanceOfCall { owner: account });
         let deposit = calls.push(self.address, &Erc4626::maxDepositCall { receiver: account });
         let redeem = calls.push(self.address, &Erc4626::maxRedeemCall { owner: account });
+        let requests = RequestQuestions::push(&mut calls, self.address, account);
         let answers = chain.ask_at(calls, self.head.hash).await?;
         let silent = || invalid("vault_address", &"the vault does not answer for an account's shares");
         let shares = shares.take(&answers).ok_or_else(silent)?;
         let (max_deposit, max_redeem) = (deposit.take(&answers), redeem.take(&answers));
+        let is_asynchronous = self.asynchrony != Asynchrony::default();
+        let requests = if is_asynchronous { requests.take(&answers) } else { Requests::default() };
         let mut calls = CallBatch::default();
         let redeems = calls.push(self.address, &Erc4626::previewRedeemCall { shares });
         let redeems_for = redeems.take(&chain.ask_at(calls, self.head.hash).await?);
-        Ok(VaultAccount { shares, redeems_for, max_deposit, max_redeem })
+        Ok(VaultAccount { shares, redeems_for, max_deposit, max_redeem, requests })
     }
 
     /// Share prices at past blocks, the newest first; without the blocks whose state no endpoint gives.
@@ -158,6 +192,9 @@ impl Vault {
     /// `VALIDATION_FAILED` for amounts that no token has.
     pub(crate) fn findings(&self, past: &[PastPrice]) -> Result<Vec<VaultFinding>, ToolError> {
         let mut found = Vec::new();
+        if self.is_paused {
+            found.push(VaultFinding::Paused);
+        }
         // A conversion of an empty vault is only its starting price.
         if self.total_shares.is_zero() {
             return Ok(found);

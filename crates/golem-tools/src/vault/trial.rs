@@ -12,6 +12,7 @@ use bardo_abi::erc20::Erc20;
 use bardo_abi::erc4626::Erc4626;
 use bardo_base::error::{ErrorCode, ToolError};
 use golem_chain::fork::{ExecutionStatus, Fork, ForkCall, SimulatedOutcome, Simulation, SimulationOptions, WatchList};
+use golem_protocols::erc4626::call::VaultCall;
 
 /// Loss of a deposit that is withdrawn at once from which on it is reported, in raw units of the asset. The standard rounds
 /// both ways in favour of the vault.
@@ -41,6 +42,20 @@ pub(super) struct WithdrawalTrial {
     pub(super) received: Option<U256>,
     pub(super) gas_used: u64,
     pub(super) findings: Vec<VaultFinding>,
+}
+
+/// Result of one call of the vault in a simulation, in raw units.
+#[derive(Debug)]
+pub(super) struct CallTrial {
+    /// Reason of the contract if it was refused.
+    pub(super) refusal: Option<String>,
+    /// Tokens that came to the account.
+    pub(super) assets_in: U256,
+    /// Tokens that left it.
+    pub(super) assets_out: U256,
+    /// Shares that came to the account.
+    pub(super) shares_in: U256,
+    pub(super) gas_used: u64,
 }
 
 /// Simulations for an account at the vault's block.
@@ -148,6 +163,36 @@ impl<'a> Bench<'a> {
         let received = self.gained(&simulation, 1, vault.asset_address);
         findings.extend(preview_too_high(previewed, received, |raw| vault.tokens(raw))?);
         Ok(WithdrawalTrial { previewed, received: Some(received), gas_used, findings })
+    }
+
+    /// Makes calls of an asynchronous vault one after the other, with an allowance for the vault before them.
+    ///
+    /// # Errors
+    /// `SAFETY_SIMULATION_FAILED` if the token refuses the allowance, and the errors of the chain.
+    pub(super) async fn each(&self, allowed: U256, forms: &[VaultCall]) -> Result<Vec<CallTrial>, ToolError> {
+        let (vault, account) = (self.vault, self.account);
+        let approve = Erc20::approveCall { spender: vault.address, value: allowed };
+        let mut calls = vec![self.call(vault.asset_address, &approve)];
+        calls.extend(forms.iter().map(|form| ForkCall::new(account, vault.address, form.calldata(account))));
+        let simulation = self.fork.simulate_with(&calls, &self.options).await?;
+        let incomplete =
+            || ToolError::new(ErrorCode::SafetySimulationFailed, "the simulation ended before its last call");
+        let approved = simulation.outcomes.first().ok_or_else(incomplete)?;
+        if let Some(why) = refusal(approved) {
+            let what = format_args!("the token refuses an allowance for the vault: {why}");
+            return Err(ToolError::new(ErrorCode::SafetySimulationFailed, what));
+        }
+        if simulation.outcomes.len() != calls.len() {
+            return Err(incomplete());
+        }
+        let tried = simulation.outcomes.iter().enumerate().skip(1).map(|(at, outcome)| CallTrial {
+            refusal: refusal(outcome),
+            assets_in: self.gained(&simulation, at, vault.asset_address),
+            assets_out: self.lost(&simulation, at, vault.asset_address),
+            shares_in: self.gained(&simulation, at, vault.address),
+            gas_used: outcome.gas_used,
+        });
+        Ok(tried.collect())
     }
 
     /// Increase of the account's balance of `token` by call `index`.

@@ -37,7 +37,9 @@ impl WriteTool for VaultDeposit {
         name: "vault_deposit",
         description: "Deposits a token to an ERC-4626 vault for shares of it. The deposit and the withdrawal of its shares are \
                       simulated before every signature: a vault that keeps more than the policy's loss limit, that does not \
-                      pay out, or that has almost no shares is refused. The vault must be the address book's or in the \
+                      pay out, or that has almost no shares is refused. With an asynchronous vault (ERC-7540) it is a request, \
+                      reported as partial: the vault's manager settles it, then vault_claim claims the shares. Only a request \
+                      that can be cancelled at once is signed. The vault must be the address book's or in the \
                       policy's allowed_vaults. The allowance is exact and used up by the same plan. A deposit counts as \
                       spending, and its shares in the equity at what they pay out.",
         category: Category::Vault,

@@ -36,7 +36,9 @@ impl WriteTool for VaultWithdraw {
     const META: ToolMeta = ToolMeta {
         name: "vault_withdraw",
         description: "Redeems shares of an ERC-4626 vault for its token; \"max\" redeems all that the vault lets go. What must \
-                      at least come in is bound by the simulation before every signature. It spends nothing and passes in \
+                      at least come in is bound by the simulation before every signature. With an asynchronous vault \
+                      (ERC-7540) it is a request, reported as partial: the vault's manager settles it at a price that is not \
+                      known before, then vault_claim claims the token. It spends nothing and passes in \
                       every phase that lets positions be closed. A vault that is not in the policy's allowed_vaults needs \
                       approval.",
         category: Category::Vault,

@@ -67,6 +67,8 @@ pub const ACTION_KINDS: &[ActionKind] = &[
     // Vaults.
     kind("vault-deposit", &["vault_simulate_deposit"], "vault_deposit"),
     kind("vault-withdraw", &["vault_simulate_withdraw"], "vault_withdraw"),
+    kind("vault-claim", &["get_vault_state"], "vault_claim"),
+    kind("vault-cancel-request", &["get_vault_state"], "vault_cancel_request"),
     kind("vault-rebalance", &[], "vault_rebalance"),
     kind("vault-harvest", &[], "vault_harvest"),
     kind("vault-pause", &[], "vault_pause"),

@@ -65,7 +65,7 @@ impl Shared {
     ) -> ToolResponse {
         let CallEnd { status, reply, error } = ended;
         let call_id = context.call_id();
-        let Some(ToolReply { output, decision_hints, explanation }) = reply else {
+        let Some(ToolReply { output, decision_hints, explanation, is_open: _ }) = reply else {
             let error = error.unwrap_or_else(|| {
                 ToolError::new(ErrorCode::ToolPanicked, format_args!("{} ended without a result", meta.name))
             });

@@ -763,7 +763,7 @@ impl WriteTask {
         if !self.cleared.is_empty() {
             hints.insert("cancelled_orders".to_owned(), self.cleared.iter().map(B256::to_string).collect());
         }
-        let (status, error) = match &committed.state {
+        let (mut status, error) = match &committed.state {
             CommitState::Simulated => {
                 hints.insert("permit".to_owned(), to_json::preview(preview));
                 (CallStatus::Simulated, None)
@@ -795,6 +795,11 @@ impl WriteTask {
                     Some(other) => drop(hints.insert("tool".to_owned(), other)),
                     None => {}
                 }
+                if reply.is_open && status == CallStatus::Success {
+                    // Done on the chain, and waiting for somebody else there.
+                    status = CallStatus::Partial;
+                    hints.insert("state".to_owned(), "placed".into());
+                }
                 reply.decision_hints = Some(Value::Object(hints));
                 if committed.on_paper {
                     reply.explanation = format!("PAPER, nothing was signed: {}", reply.explanation);
@@ -808,6 +813,7 @@ impl WriteTask {
                     "The steps are listed here, but the tool could not summarise them: {}",
                     error.message()
                 ),
+                is_open: false,
             },
         };
         Ok(CallEnd { status, reply: Some(reply), error })
