@@ -59,7 +59,8 @@ impl Session {
 
 /// Terms of a schedule of two slices of 20 USDC.
 fn two_slices() -> Value {
-    json!({"token_in": "USDC", "token_out": "WETH", "total": "40", "slices": 2, "interval_seconds": 10, "chain": "ethereum"})
+    json!({"token_in": "USDC", "token_out": "WETH", "total": "40", "slices": 2, "interval_seconds": 10, "chain": "ethereum",
+           "ends_in_seconds": 3_600})
 }
 
 impl Fixture {
@@ -194,7 +195,8 @@ fn a_refused_call_is_no_proof_that_nothing_was_signed() {
     let before = fixture.balance("USDC");
     fixture.under(&format!("max_tool_calls_per_minute = {LIMIT}\n"));
     fixture.schedules(&two_slices());
-    Session::start(&fixture, Some(Failpoint::Sent)).dies();
+    // The first transaction approves, the second swaps.
+    Session::armed(&fixture, Some(&format!("{}:2", Failpoint::Sent.name()))).dies();
     let used_up = || fixture.call("list_schedules", &json!({}), &[]).0["error"]["code"] == "SAFETY_RATE_LIMITED";
     assert!((0..=LIMIT).any(|_| used_up()), "the limit is never reached");
     let session = Session::start(&fixture, None);
@@ -288,6 +290,7 @@ fn the_price_of_a_slice_holds_while_it_waits_for_a_decision() {
         let tick = (i32::from_str_radix(tick, 16).unwrap() + by) & 0xff_ffff;
         fixture.ask("anvil_setStorageAt", json!([pool["pool"], "0x0", format!("0x{rest}{tick:06x}{root:040x}")]));
     }
+    fixture.ask("evm_mine", json!([]));
     let below = fixture.until("an end of the attempt", |schedule| schedule["attempts"] != json!([]));
     let attempt = &below["attempts"][0];
     assert_eq!((&attempt["outcome"], &attempt["tx_hash"]), (&json!("below_bound"), &Value::Null), "{below:#}");

@@ -588,6 +588,20 @@ async fn deposits_that_strangers_make_in_the_accounts_name_hide_none_of_its_own(
                 message: Bytes::new(),
             };
             let approve = Erc20::approveCall { spender: pool, value: U256::MAX }.abi_encode();
+            let fund = Erc20::transferCall { to: stranger, value: U256::from(1_000) }.abi_encode();
+            let fund = TxEip1559 {
+                chain_id: 31_337,
+                nonce: chain.pending_nonce(account),
+                gas_limit: 300_000,
+                max_fee_per_gas: 100_000_000_000,
+                max_priority_fee_per_gas: 1_000_000_000,
+                to: TxKind::Call(given),
+                input: fund.into(),
+                ..TxEip1559::default()
+            };
+            chain.submit_as(account, TypedTransaction::Eip1559(fund)).unwrap();
+            chain.set_balance(stranger, U256::from(10).pow(U256::from(20)));
+            chain.mine();
             let first = chain.pending_nonce(stranger);
             for at in 0..=STRANGERS {
                 let (to, data) = if at == 0 { (given, approve.clone()) } else { (pool, deposit.abi_encode()) };

@@ -14,7 +14,6 @@ use crate::shared::{PlanReceipt, insufficient, invalid};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::TxState;
-use bardo_base::format::short_address;
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use bardo_safety::pipeline::{CommitOutcome, CommitState};
@@ -168,10 +167,7 @@ pub(super) async fn share(chain: &ConnectedChain, vault: &Vault) -> Result<Token
     let read = token::read(&[vault.address], chain.network(), chain.client.agreed()).await;
     let read = read.map_err(|error| unreadable(&error))?.into_iter().next();
     let read = read.ok_or_else(|| unreadable(&"its shares cannot be read"))?;
-    let token = read.map_err(|error| unreadable(&error))?;
-    // A vault names its shares as it likes, also like a known token.
-    let symbol = format!("shares of {}", short_address(vault.address));
-    Ok(if token.listed { token } else { TokenInfo { symbol: SafeText::clean(&symbol, 40), ..token } })
+    read.map_err(|error| unreadable(&error))
 }
 
 /// Least amount to be declared where the simulation gave this one.

@@ -75,14 +75,16 @@ fn amount(raw: U256, token: &TokenInfo) -> String {
     TokenAmount::new(raw, token.decimals).map_or_else(|_| raw.to_string(), |amount| amount.to_string())
 }
 
-/// Least amounts that the account receives. One that counts with no value, such as the shares of a vault, has no dollars.
+/// Least amounts that the account receives. One that counts with no value, such as the shares of a vault, has no dollars; if it is not
+/// listed, it is named by its address, since a vault calls its shares what it likes.
 fn received(preview: &Preview) -> Vec<Value> {
     let (proposal, counted) = (preview.payload.proposal(), &preview.values.inflows);
     let own = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account);
     let others = own.filter(|inflow| counted.iter().all(|one| one.token.id != inflow.token.id));
-    let others = others.map(
-        |inflow| json!({ "token": inflow.token.symbol, "amount": amount(inflow.at_least, &inflow.token), "usd": null }),
-    );
+    let others = others.map(|inflow| {
+        let name = if inflow.token.listed { inflow.token.symbol.to_string() } else { token(inflow.token.id) };
+        json!({ "token": name, "amount": amount(inflow.at_least, &inflow.token), "usd": null })
+    });
     counted.iter().map(valued).chain(others).collect()
 }
 
