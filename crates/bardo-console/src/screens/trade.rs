@@ -481,6 +481,9 @@ impl ScreenView for Trade {
     }
 
     fn click_page(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
+        if !known.may_read() {
+            return Vec::new();
+        }
         self.close_outdated(known);
         self.learn(known);
         let (list, form_area, _) = self.plan(area);

@@ -108,7 +108,8 @@ fn attempt_row(attempt: &ScheduleAttempt, schedule: &ScheduleRow) -> Row {
         ),
         _ => {
             let role = if attempt.is_done { Role::StateGood } else { Role::StateCare };
-            row.then(format!("{} ", attempt.outcome), role).then(attempt.message.as_str(), Role::TextDim)
+            let gap = if attempt.message.is_empty() { "" } else { ": " };
+            row.then(format!("{}{gap}", attempt.outcome), role).then(attempt.message.as_str(), Role::TextDim)
         }
     }
 }

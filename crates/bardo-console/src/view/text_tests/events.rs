@@ -147,7 +147,7 @@ fn while_away_gas_and_refusals_are_counted_too() {
     state.update(Input::Time(state.clock.now_millis + 120_000));
     state.update(Input::Focus(true));
     let words = shown(&state);
-    assert!(words.contains("0 trades") && words.contains("gas 0.0001386 ETH"), "{words}");
+    assert!(words.contains("0 trades") && words.contains("gas 0.0001385… ETH"), "{words}");
     assert!(words.contains("1 rejected") && !words.contains("0 blocked"), "{words}");
 }
 

@@ -204,3 +204,17 @@ fn a_decision_with_a_smaller_amount_says_what_was_asked_and_what_was_answered() 
     let words = shown(&state);
     assert!(words.contains("Swap 0.25 WETH → USDC  smaller: 0.1"), "{words}");
 }
+
+/// The prompt's answer is as long as what it can do; at 80 columns its end was cut, and nothing showed it.
+#[test]
+fn a_long_notice_is_shown_to_its_end_at_every_width() {
+    let words = "I did not understand \"what can you do\" and did nothing. I can: swap AMOUNT TOKEN TOKEN [on CHAIN]; quote \
+                 AMOUNT TOKEN TOKEN [on CHAIN]; balances; price TOKEN [on CHAIN]; status; act KIND name=value; and THE-END.";
+    for (width, height) in [(80, 24), (100, 30), (120, 40), (200, 50)] {
+        let mut state = running(width, height, &text("Selling."));
+        state.show_notice(words);
+        let shown = shown(&state);
+        assert!(shown.contains("I did not understand") && shown.contains("THE-END"), "{width}\n{shown}");
+        assert!(shown.contains("STOP"), "the key that stops keeps its place: {width}\n{shown}");
+    }
+}
