@@ -1,5 +1,6 @@
 //! Fork simulation of a V3 swap, including its state changes: warm on the devnet's own state, and cold over JSON-RPC on
-//! loopback. For the cold case the round trips dominate, so their number is printed.
+//! loopback. Cold is the state: the HTTP client is made once, as in the program. The round trips dominate, so their number is
+//! printed.
 
 use std::hint::black_box;
 
@@ -88,9 +89,9 @@ fn swap(criterion: &mut Criterion) {
     let rules = runtime.block_on(devnet.run(|chain| *chain.rules())).expect("a chain");
     let hints = PrefetchHints { accounts: vec![pool.address], slots: vec![] };
     let options = SimulationOptions { hints, ..SimulationOptions::default() };
+    let provider = ProviderBuilder::default().connect_http(url).erased();
     let cold = async || {
-        let provider = ProviderBuilder::default().connect_http(url.clone()).erased();
-        let remote = RemoteState::new(provider, rules, RemoteLimits::default());
+        let remote = RemoteState::new(provider.clone(), rules, RemoteLimits::default());
         let fork = remote.pin(BlockId::latest(), NextBlock::default()).await.expect("a fork");
         let simulation = fork.simulate_with(&calls, &options).await.expect("a simulation");
         (simulation, remote.round_trips())

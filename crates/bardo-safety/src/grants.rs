@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use alloy::primitives::{Address, B256};
-use alloy::sol_types::SolCall as _;
+use alloy::sol_types::SolCall;
 
 use super::signing_payload::SigningPayload;
 use bardo_abi::erc20::Erc20;
@@ -32,18 +32,24 @@ fn allowed(payload: &SigningPayload) -> BTreeSet<Address> {
     let inside = payload.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| &slot.message));
     spenders.extend(inside.flat_map(|message| message.takes()).map(|takes| takes.spender));
     for leg in payload.legs() {
-        if let Ok(call) = Erc20::approveCall::abi_decode(&leg.data)
+        if let Some(call) = decoded::<Erc20::approveCall>(&leg.data)
             && !call.value.is_zero()
         {
             spenders.insert(call.spender);
         }
-        if let Ok(call) = Permit2::approveCall::abi_decode(&leg.data)
+        if let Some(call) = decoded::<Permit2::approveCall>(&leg.data)
             && !call.amount.is_zero()
         {
             spenders.insert(call.spender);
         }
     }
     spenders
+}
+
+/// Decodes a call of one function; `None` for any other. The selector is compared first: for another one, the library
+/// writes an error text that nobody reads, and most calls are none of these.
+fn decoded<C: SolCall>(data: &[u8]) -> Option<C> {
+    if data.starts_with(&C::SELECTOR) { C::abi_decode(data).ok() } else { None }
 }
 
 /// Returns every address that is declared to receive something.

@@ -152,12 +152,12 @@ fn an_allowance_is_revoked_by_keyboard_and_by_mouse_and_never_by_enter_alone() {
 #[test]
 fn what_was_never_locked_is_over_and_nothing_of_it_is_taken_back() {
     let mut world = world();
-    world.feed.intents[0].1.status = IntentStatus::Expired;
-    world.feed.intents[0].1.refund_from = None;
+    world.feed.intents.nth_mut(0).1.status = IntentStatus::Expired;
+    world.feed.intents.nth_mut(0).1.refund_from = None;
     let mut screen = Orders::default();
     assert!(drawn(&screen, &world, AREA).contains("refund…"));
     assert!(screen.act(Action::CancelSelected, &world.known(), AREA).unwrap().is_empty() && screen.accepts_text());
-    world.feed.intents[0].1.locked = None;
+    world.feed.intents.nth_mut(0).1.locked = None;
     let mut screen = Orders::default();
     assert!(drawn(&screen, &world, AREA).contains("1 open · 2 past"), "{}", drawn(&screen, &world, AREA));
     // The order is listed first among the past ones.
@@ -179,7 +179,7 @@ fn the_choice_among_orders_goes_with_the_order_and_not_with_the_row() {
     // The order ends and moves to the past ones. The selection follows it instead of staying in its row.
     let order = world.feed.orders.iter_mut().find(|(_, one)| one.order_hash.to_string() == open).unwrap();
     order.1.status = bardo_base::fabric::OrderStatus::Cancelled;
-    world.feed.intents[0].1.status = IntentStatus::Filled;
+    world.feed.intents.nth_mut(0).1.status = IntentStatus::Filled;
     assert_eq!(copied(&mut screen, &world), [ScreenRequest::Copy(open)]);
 }
 
@@ -193,15 +193,15 @@ fn an_order_is_cancelled_while_it_is_open_and_money_taken_back_once_its_time_is_
     let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
     assert!(notice(&said) && !screen.accepts_text());
     // The order has expired, but the settler does not refund yet: neither the card nor the key offers a refund.
-    world.feed.intents[0].1.status = IntentStatus::Expired;
+    world.feed.intents.nth_mut(0).1.status = IntentStatus::Expired;
     let at = world.now / 1000;
-    world.feed.intents[0].1.refund_from = Some(at + 1);
+    world.feed.intents.nth_mut(0).1.refund_from = Some(at + 1);
     let shown = drawn(&screen, &world, AREA);
     assert!(shown.contains("(in 1 s)") && !shown.contains("refund…"), "{shown}");
     let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
     assert!(notice(&said) && !screen.accepts_text(), "{said:?}");
     assert!(format!("{said:?}").contains("refund from"), "{said:?}");
-    world.feed.intents[0].1.refund_from = Some(at);
+    world.feed.intents.nth_mut(0).1.refund_from = Some(at);
     assert!(drawn(&screen, &world, AREA).contains("refund…"));
     assert!(screen.act(Action::CancelSelected, &world.known(), AREA).unwrap().is_empty());
     drawn(&screen, &world, AREA);
@@ -233,8 +233,8 @@ fn what_nobody_has_taken_yet_can_be_made_void_and_its_card_says_so() {
     let mut world = world();
     let mut screen = Orders::default();
     // A bridge order without a lock, and an auction that no service has confirmed.
-    world.feed.intents[0].1.status = IntentStatus::Pending;
-    world.feed.intents[0].1.locked = None;
+    world.feed.intents.nth_mut(0).1.status = IntentStatus::Pending;
+    world.feed.intents.nth_mut(0).1.locked = None;
     let hash = samples::order(DecayUnit::Seconds).order_hash;
     let order = world.feed.orders.iter_mut().find(|(_, one)| one.order_hash == hash).unwrap();
     order.1.status = bardo_base::fabric::OrderStatus::Pending;
@@ -252,7 +252,7 @@ fn what_nobody_has_taken_yet_can_be_made_void_and_its_card_says_so() {
         screen.act(Action::Down, &world.known(), AREA);
     }
     // A locked order can no longer be cancelled.
-    world.feed.intents[0].1 = samples::intent();
+    world.feed.intents.nth_mut(0).1 = samples::intent();
     screen.act(Action::Top, &world.known(), AREA);
     assert!(!drawn(&screen, &world, AREA).contains("x cancel…"));
     assert!(matches!(

@@ -275,7 +275,7 @@ impl Trade {
     /// Returns to the form after an action that has ended: its card and the quote before it are outdated.
     fn start_over(&mut self, known: &ScreenContext<'_>) {
         let ended = match self.execution {
-            Some(_) => self.execution_response.is_some() || self.done(known).is_some_and(|call| call.end.is_some()),
+            Some(_) => self.execution_response.is_some() || self.done(known).is_some_and(|call| call.end().is_some()),
             None => return,
         };
         if ended {

@@ -171,7 +171,7 @@ impl<'a> UnderWay<'a> {
     fn traded(self, known: &ScreenContext<'_>) -> Option<Traded> {
         let Self::Order(row) = self else { return None };
         if row.bridge {
-            let (_, order) = known.feed.intents.iter().find(|(_, order)| order.intent_id == row.hash)?;
+            let order = known.feed.intents.get(row.hash)?;
             return Some(Traded {
                 sold: format!("{} {}", paid(&order.amount_in), order.token_in.symbol),
                 bought: order.token_out.symbol.clone(),

@@ -45,7 +45,7 @@ impl CallDetails {
             "decision": call.and_then(|call| call.resolved.as_ref()),
             "transactions": call.map(|call| call.transactions.iter().map(|(_, update)| update).collect::<Vec<_>>()),
             "error": call.and_then(|call| call.error.as_ref()),
-            "end": call.and_then(|call| call.end.as_ref()),
+            "end": call.and_then(|call| call.end()),
             "verified": call.and_then(|call| call.verified.as_ref()),
             "trail": self.audit_rows,
         });

@@ -2,25 +2,27 @@
 //! and log lines. Every collection is bounded; older events are in the journal.
 
 mod calls;
+mod orders;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use alloy_primitives::map::HashMap;
 use alloy_primitives::{B256, U256};
 use rust_decimal::Decimal;
 use serde_json::Value;
 
 pub use calls::{CallSeen, CallStatus, StepSeen};
+pub use orders::KeptOrders;
 
 use super::line::{GAP, LogLevel, LogLine, line};
-use crate::widgets::bridge::is_over;
 use crate::widgets::card::CallCard;
 use crate::widgets::chart::ChartMark;
 use crate::widgets::reasons::Reasons;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{
     Caption, ChainOpened, Event, EventKind, GolemState, GolemThought, HaltChanged, IntentUpdate, LimitsChanged,
-    MemoryHits, OrderUpdate, SafetyCheck, SpriteState, ToolEnd, TxPurpose, TxUpdate, Vitals,
+    MemoryHits, OrderUpdate, SafetyCheck, SpriteState, TxPurpose, TxUpdate, Vitals,
 };
 use bardo_base::id::CallId;
 use bardo_base::model::Phase;
@@ -91,10 +93,12 @@ pub struct Feed {
     pub last: u64,
     /// Calls, oldest first.
     pub calls: VecDeque<CallSeen>,
-    /// Auction orders with the time of their last update, in order of arrival.
-    pub orders: VecDeque<(u64, OrderUpdate)>,
-    /// Bridge orders with the time of their last update, in order of arrival.
-    pub intents: VecDeque<(u64, IntentUpdate)>,
+    /// Auction orders, each with its newest update and the time of that.
+    pub orders: KeptOrders<OrderUpdate>,
+    /// Bridge orders, each with its newest update and the time of that.
+    pub intents: KeptOrders<IntentUpdate>,
+    /// Calls that placed an order, by its hash.
+    placed: HashMap<B256, Vec<CallId>>,
     /// Current and next activity of the Golem.
     pub now: Option<GolemState>,
     /// Result of the last memory search.
@@ -173,15 +177,6 @@ fn push_point<T>(points: &mut VecDeque<(u64, T)>, point: (u64, T)) {
         points.drain(..points.len().saturating_sub(POINTS_KEPT - 1));
     }
     points.push_back(point);
-}
-
-/// Adds an order. A full queue drops the oldest ended order, and an open one only beyond [`OPEN_ORDERS_KEPT`].
-fn push_order<T>(queue: &mut VecDeque<T>, item: T, has_ended: impl Fn(&T) -> bool) {
-    if queue.iter().filter(|one| has_ended(one)).count() >= ORDERS_KEPT {
-        let oldest = queue.iter().position(&has_ended);
-        oldest.and_then(|at| queue.remove(at));
-    }
-    push(queue, item, OPEN_ORDERS_KEPT);
 }
 
 fn push_part<T>(parts: &mut Vec<T>, item: T) {
@@ -289,7 +284,7 @@ impl Feed {
     pub fn wait_for_operator(&mut self, waiting: Option<(CallId, Option<u64>)>) {
         for call in self.calls.iter_mut().rev() {
             let until = waiting.filter(|(call_id, _)| *call_id == call.call_id).map(|(_, until)| until);
-            if call.held == until.is_some() || call.end.is_some() {
+            if call.held == until.is_some() || call.end().is_some() {
                 continue;
             }
             call.held = until.is_some();
@@ -306,7 +301,7 @@ impl Feed {
         }
         let fresh = self.aside.insert(call_id);
         // The call may have ended, and been counted, before it was known to come from a form.
-        let ended = self.call(call_id).filter(|call| call.end.is_some()).map(CallSeen::standing);
+        let ended = self.call(call_id).filter(|call| call.end().is_some()).map(CallSeen::standing);
         match ended.filter(|_| fresh) {
             Some(CallStatus::Blocked) => self.counts.blocked = self.counts.blocked.saturating_sub(1),
             Some(CallStatus::Failed) => self.counts.failed = self.counts.failed.saturating_sub(1),
@@ -321,14 +316,13 @@ impl Feed {
                 self.order(order.order_hash).is_some_and(|known| known.status == order.status)
             }
             EventKind::IntentUpdate(intent) => {
-                let known = self.intents.iter().map(|(_, known)| known);
-                known.into_iter().any(|known| known.intent_id == intent.intent_id && known.status == intent.status)
+                self.intents.get(intent.intent_id).is_some_and(|known| known.status == intent.status)
             }
             _ => false,
         }
     }
 
-    fn fold(&mut self, event: &Event) {
+    fn fold(&mut self, event: &Arc<Event>) {
         let at = event.at;
         let traded = self.trades.take(event);
         self.counts.trades = self.trades.count;
@@ -344,7 +338,7 @@ impl Feed {
             }),
             EventKind::ToolOverrun(_) => self.update(event, |call| call.overran = true),
             EventKind::ToolError(failed) => self.update(event, |call| call.error = Some(failed.clone())),
-            EventKind::ToolEnd(end) => self.call_ended(event, end, traded),
+            EventKind::ToolEnd(_) => self.call_ended(event, traded),
             EventKind::SafetyCheck(check) => self.checked(event, check),
             EventKind::PermitIssued(issued) => {
                 let Some(call) = self.of(event) else { return };
@@ -367,8 +361,8 @@ impl Feed {
             }),
             EventKind::TxUpdate(update) => self.transaction_moved(event, update),
             EventKind::ToolVerified(verified) => self.update(event, |call| call.verified = Some(verified.clone())),
-            EventKind::OrderUpdate(order) => self.order_moved(at, order),
-            EventKind::IntentUpdate(intent) => self.intent_moved(at, intent),
+            EventKind::OrderUpdate(order) => self.orders.insert(at, (**order).clone()),
+            EventKind::IntentUpdate(intent) => self.intents.insert(at, (**intent).clone()),
             EventKind::ChainBlock(block) => {
                 self.blocks.insert(block.chain_id, (block.number, block.timestamp));
             }
@@ -427,28 +421,53 @@ impl Feed {
     /// Applies an event to the card of its call, and an order update also to the card that placed the order.
     fn fold_cards(&mut self, event: &Event) {
         let at = event.at;
-        if event.call_id.is_some()
-            && !matches!(event.kind, EventKind::ToolStart(_))
+        if let Some(call_id) = event.call_id
             && let Some(card) = self.of(event).and_then(|call| call.card.as_mut())
         {
-            card.fold(at, &event.kind);
+            let before = card.order_placed();
+            let after = match event.kind {
+                // A new card takes its place.
+                EventKind::ToolStart(_) => None,
+                _ => {
+                    card.fold(at, &event.kind);
+                    card.order_placed()
+                }
+            };
+            if before != after {
+                self.forget_placed(call_id, before);
+                if let Some(hash) = after {
+                    self.placed.entry(hash).or_default().push(call_id);
+                }
+            }
         }
         let heard_of = match &event.kind {
             EventKind::OrderUpdate(order) => Some(order.order_hash),
             EventKind::IntentUpdate(intent) => Some(intent.intent_id),
             _ => None,
         };
-        if let Some(hash) = heard_of {
-            let others = self.calls.iter_mut().filter(|call| event.call_id != Some(call.call_id));
-            for card in others.filter_map(|call| call.card.as_mut()).filter(|card| card.order_placed() == Some(hash)) {
+        let placed_by = heard_of.and_then(|hash| self.placed.get(&hash)).into_iter().flatten();
+        for call_id in placed_by.filter(|call_id| event.call_id != Some(**call_id)) {
+            let call = self.calls.iter_mut().rev().find(|call| call.call_id == *call_id);
+            if let Some(card) = call.and_then(|call| call.card.as_mut()) {
                 card.fold(at, &event.kind);
             }
         }
     }
 
-    fn call_ended(&mut self, event: &Event, end: &ToolEnd, traded: bool) {
+    /// Removes a call from those that placed the order with this hash.
+    fn forget_placed(&mut self, call_id: CallId, hash: Option<B256>) {
+        let Some(hash) = hash else { return };
+        if let Some(calls) = self.placed.get_mut(&hash) {
+            calls.retain(|known| *known != call_id);
+            if calls.is_empty() {
+                self.placed.remove(&hash);
+            }
+        }
+    }
+
+    fn call_ended(&mut self, event: &Arc<Event>, traded: bool) {
         let Some(call) = self.of(event) else { return };
-        call.end = Some(end.clone());
+        call.end = Some(Arc::clone(event));
         call.ended_at = Some(event.at);
         call.traded = traded;
         let gas = call.gas_costs().into_iter().fold(U256::ZERO, |sum, (_, cost)| sum.saturating_add(cost));
@@ -489,20 +508,6 @@ impl Feed {
                 Some(known) => *known = (event.at, update.clone()),
                 None => push_part(&mut call.transactions, (event.at, update.clone())),
             }
-        }
-    }
-
-    fn order_moved(&mut self, at: u64, order: &OrderUpdate) {
-        match self.orders.iter_mut().find(|(_, known)| known.order_hash == order.order_hash) {
-            Some(known) => *known = (at, order.clone()),
-            None => push_order(&mut self.orders, (at, order.clone()), |(_, one)| one.status.is_final()),
-        }
-    }
-
-    fn intent_moved(&mut self, at: u64, intent: &IntentUpdate) {
-        match self.intents.iter_mut().find(|(_, known)| known.intent_id == intent.intent_id) {
-            Some(known) => *known = (at, intent.clone()),
-            None => push_order(&mut self.intents, (at, intent.clone()), |(_, one)| is_over(one)),
         }
     }
 
@@ -572,7 +577,12 @@ impl Feed {
         let at = match self.calls.iter().rposition(|call| call.call_id == call_id) {
             Some(at) => at,
             None => {
-                push(&mut self.calls, CallSeen::new(call_id, event.golem_id.clone(), event.at), CALLS_KEPT);
+                if self.calls.len() >= CALLS_KEPT
+                    && let Some(oldest) = self.calls.pop_front()
+                {
+                    self.forget_placed(oldest.call_id, oldest.card.and_then(|card| card.order_placed()));
+                }
+                self.calls.push_back(CallSeen::new(call_id, event.golem_id.clone(), event.at));
                 self.calls.len().checked_sub(1)?
             }
         };
@@ -600,7 +610,7 @@ impl Feed {
 
     /// Auction order with this hash, if it is kept.
     pub fn order(&self, hash: B256) -> Option<&OrderUpdate> {
-        self.orders.iter().map(|(_, order)| order).find(|order| order.order_hash == hash)
+        self.orders.get(hash)
     }
 
     /// Reasons of an auction's routing, from the call that placed it; `None` if that call is no longer kept.

@@ -84,7 +84,7 @@ struct OrderGas(BTreeMap<String, Option<u128>>);
 impl OrderGas {
     /// Adds what a call that has ended paid, where it placed or changed an order.
     fn take(&mut self, call: &CallSeen) {
-        let Some(card) = call.end.as_ref().and_then(|end| end.card.as_ref()) else { return };
+        let Some(card) = call.end().and_then(|end| end.card.as_ref()) else { return };
         let Some(hash) = order_of(call).filter(|_| !call.asks_about_an_order()) else { return };
         let sum = self.0.entry(hash.to_lowercase()).or_insert(Some(0));
         *sum = sum.zip(paid_gas(card.hints.as_ref())).map(|(sum, paid)| sum.saturating_add(paid));
@@ -98,7 +98,7 @@ impl OrderGas {
 
 /// Hash of the order or bridge order that the answer of a call names.
 fn order_of(call: &CallSeen) -> Option<&str> {
-    let data = &call.end.as_ref()?.card.as_ref()?.data;
+    let data = &call.end()?.card.as_ref()?.data;
     ["order_hash", "intent_id"].into_iter().find_map(|name| data.get(name)?.as_str())
 }
 
@@ -188,7 +188,7 @@ fn intent_row(at: u64, intent: &IntentUpdate) -> Option<TradeCells> {
 /// Row of a signed swap. Calls that were only quoted, simulated or rejected are not trades.
 fn call_row(call: &CallSeen) -> Option<TradeCells> {
     let (settled_at, transaction) = call.transactions.last()?;
-    let card = call.end.as_ref().and_then(|end| end.card.as_ref());
+    let card = call.end().and_then(|end| end.card.as_ref());
     let none = Value::Null;
     let (data, hints) = card.map_or((&none, &none), |card| (&card.data, card.hints.as_ref().unwrap_or(&none)));
     let params = call.start.as_ref().map_or(&none, |start| start.params.value());

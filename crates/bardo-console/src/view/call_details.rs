@@ -59,7 +59,7 @@ impl Widget for CallDetailsPage<'_> {
 /// Rows of the amounts that the card rounds, with all digits as requested and as returned.
 fn exact_rows(call: &CallSeen) -> Vec<Row> {
     let asked = call.start.as_ref().map(|start| start.params.value());
-    let answered = call.end.as_ref().and_then(|end| end.card.as_ref()).map(|card| &card.data);
+    let answered = call.end().and_then(|end| end.card.as_ref()).map(|card| &card.data);
     let fields = |value: Option<&Value>| {
         let all = value.and_then(Value::as_object).into_iter().flatten();
         let value_row = |(name, value): (&String, &Value)| {
@@ -77,7 +77,7 @@ fn exact_rows(call: &CallSeen) -> Vec<Row> {
 /// Rows of the whole addresses that the call was given or answered, and that have a name.
 fn named_rows(call: &CallSeen, names: &[NamedAddress]) -> Vec<Row> {
     let asked = call.start.as_ref().map(|start| start.params.value());
-    let answered = call.end.as_ref().and_then(|end| end.card.as_ref()).map(|card| &card.data);
+    let answered = call.end().and_then(|end| end.card.as_ref()).map(|card| &card.data);
     let found = asked.into_iter().chain(answered).flat_map(|value| names_in(value, names));
     let mut shown: Vec<&NamedAddress> = Vec::new();
     for named in found {

@@ -127,10 +127,10 @@ fn full(width: u16, height: u16) -> State {
     };
     let found = Box::new(QueryResult::Audit { entries: (1..60).map(entry).collect() });
     news(&mut state, SessionNews::Found { ticket: ticket(ScreenId::Audit, 1), found });
-    state.session.feed.orders.push_back((samples::START_MILLIS, samples::order(DecayUnit::Seconds)));
+    state.session.feed.orders.insert(samples::START_MILLIS, samples::order(DecayUnit::Seconds));
     let mut late = samples::intent();
     (late.status, late.refund_from) = (bardo_base::fabric::IntentStatus::Expired, None);
-    state.session.feed.intents.push_back((samples::START_MILLIS, late));
+    state.session.feed.intents.insert(samples::START_MILLIS, late);
     state.display.notice = None;
     state
 }
@@ -428,7 +428,7 @@ fn the_open_orders_are_listed_on_a_hold_and_on_leaving() {
         for at in 0..40 {
             let mut order = samples::order(DecayUnit::Seconds);
             order.order_hash = alloy_primitives::B256::repeat_byte(at);
-            state.session.feed.orders.push_back((samples::START_MILLIS, order));
+            state.session.feed.orders.insert(samples::START_MILLIS, order);
         }
         press(&mut state, control(letter));
         let shown = drawn(&state).join("\n");

@@ -45,7 +45,8 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
         let takeable = values.takeable.iter().map(|one| (one.token.symbol.as_str(), one.usd));
         for (symbol, usd) in takeable {
             let most = context.policy.rules().max_allowance_usd;
-            above(most, usd, RuleName::MaxAllowanceUsd, &format!("of {symbol} left as an allowance"), &mut violations);
+            let what = format_args!("of {symbol} left as an allowance");
+            above(most, usd, RuleName::MaxAllowanceUsd, what, &mut violations);
         }
         for bound in &payload.proposal().allowances {
             allowance(bound, inputs, context, &mut violations);
@@ -89,7 +90,14 @@ pub(super) fn no_ledger(check: Check, why: &UnknownValue) -> Verdict {
     Verdict::because(check, ErrorCode::StoreUnavailable, why, vec![violation])
 }
 
-pub(super) fn above(most: MaxUsd, usd: Usd, rule: RuleName, of_what: &str, violations: &mut Vec<Violation>) {
+/// Adds a violation if `usd` is above `most`. `of_what` is written only then.
+pub(super) fn above(
+    most: MaxUsd,
+    usd: Usd,
+    rule: RuleName,
+    of_what: impl std::fmt::Display,
+    violations: &mut Vec<Violation>,
+) {
     let Some(most) = most.0.filter(|most| usd > *most) else { return };
     violations.push(
         Violation::new(
@@ -135,8 +143,8 @@ fn position(
             let Some(limit) = most.0 else { continue };
             match after {
                 Some(after) => {
-                    let what = format!("of {} held afterwards", inflow.token.symbol);
-                    above(most, after, rule, &what, violations);
+                    let what = format_args!("of {} held afterwards", inflow.token.symbol);
+                    above(most, after, rule, what, violations);
                 }
                 None => violations.push(Violation::new(
                     rule,
@@ -174,8 +182,8 @@ fn in_a_position(
             .try_fold(held(inputs, flow.token.id), |sum, usd| sum.map(|sum| sum.checked_add(usd)).transpose());
         match after.ok().flatten() {
             Some(after) => {
-                let what = format!("of {} if the position turns into it", flow.token.symbol);
-                above(most, after, RuleName::MaxPositionSizeUsd, &what, violations);
+                let what = format_args!("of {} if the position turns into it", flow.token.symbol);
+                above(most, after, RuleName::MaxPositionSizeUsd, what, violations);
             }
             None => violations.push(Violation::new(
                 RuleName::MaxPositionSizeUsd,

@@ -119,7 +119,7 @@ pub(super) fn offers<'a>(known: &ScreenContext<'a>) -> impl Iterator<Item = &'a 
         let permit = call.offer.as_ref().map(|offer| QuestionKey::Action(offer.permit_id));
         questions.iter().any(|question| Some(question.key) == permit)
     };
-    let waits = |call: &CallSeen| call.end.is_none() && call.asked.is_none() && call.transactions.is_empty();
+    let waits = |call: &CallSeen| call.end().is_none() && call.asked.is_none() && call.transactions.is_empty();
     let stands = move |call: &CallSeen| call.offer.as_ref().is_some_and(|offer| offer.expires_at > now);
     known.feed.calls.iter().rev().filter(move |call| waits(call) && stands(call) && !asked(call))
 }

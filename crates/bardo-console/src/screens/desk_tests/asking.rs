@@ -122,14 +122,14 @@ fn z_shows_a_panel_of_the_audit_alone_and_v_checks_the_trail() {
 #[test]
 fn orders_are_filtered_by_what_comes_out_and_by_age() {
     let mut world = world();
-    world.feed.intents[0].1.token_out.symbol = safe("DAI");
+    world.feed.intents.nth_mut(0).1.token_out.symbol = safe("DAI");
     let minute = 60_000;
     // An order is as old as its signature, however new its last update is; without one, as old as that update.
-    world.feed.orders[0].0 = world.now;
-    world.feed.orders[0].1.signed_at = Some(world.now - 10 * minute);
-    world.feed.orders[1].0 = world.now - 10 * minute;
-    world.feed.orders[1].1.signed_at = None;
-    world.feed.intents[0].1.signed_at = Some(world.now - minute);
+    world.feed.orders.nth_mut(0).0 = world.now;
+    world.feed.orders.nth_mut(0).1.signed_at = Some(world.now - 10 * minute);
+    world.feed.orders.nth_mut(1).0 = world.now - 10 * minute;
+    world.feed.orders.nth_mut(1).1.signed_at = None;
+    world.feed.intents.nth_mut(0).1.signed_at = Some(world.now - minute);
     let counted = |world: &TestHarness, words: &str| {
         let mut screen = Orders::default();
         screen.act(Action::Filter, &world.known(), AREA);
@@ -153,15 +153,15 @@ fn where_an_order_was_settled_can_be_looked_at() {
         screen.act(Action::Explorer, &world.known(), AREA).unwrap()
     };
     // The bridge order came last, and is locked on its first chain.
-    let locked = world.feed.intents[0].1.locked.clone().unwrap();
+    let locked = world.feed.intents.nth_mut(0).1.locked.clone().unwrap();
     let link = |place: &TxPlace| ScreenRequest::Copy(format!("bardo://tx/{}", place.hash));
     assert_eq!(looked(&world, 0)[0], link(&locked));
     let delivered = TxPlace { chain_id: 31_338, hash: B256::repeat_byte(0x77), block: Some(7) };
-    world.feed.intents[0].1.delivered = Some(delivered.clone());
+    world.feed.intents.nth_mut(0).1.delivered = Some(delivered.clone());
     assert_eq!(looked(&world, 0)[0], link(&delivered), "where it came out says more than where it went in");
     assert!(matches!(&looked(&world, 1)[..], [ScreenRequest::Notice(_)]), "an open auction is nowhere yet");
     let tx = TxPlace { chain_id: 31_337, hash: B256::repeat_byte(0x7e), block: Some(9) };
-    world.feed.orders[0].1.fill = Some(OrderFill {
+    world.feed.orders.nth_mut(0).1.fill = Some(OrderFill {
         tx: tx.clone(),
         filler: Address::repeat_byte(0x33),
         name: None,

@@ -137,14 +137,14 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
     let mut feed = Feed::default();
     let mut open = samples::order(DecayUnit::Seconds);
     open.token_in.symbol = safe(word);
-    feed.orders.push_back((START_MILLIS, open));
+    feed.orders.insert(START_MILLIS, open);
     let mut past = samples::order(DecayUnit::Seconds);
     past.order_hash = B256::repeat_byte(0x77);
     past.status = bardo_base::fabric::OrderStatus::Expired;
-    feed.orders.push_back((START_MILLIS + 5, past));
+    feed.orders.insert(START_MILLIS + 5, past);
     let mut intent = samples::intent();
     intent.destination_chain = safe(words.chain);
-    feed.intents.push_back((START_MILLIS + 9, intent));
+    feed.intents.insert(START_MILLIS + 9, intent);
     for at in 0..60 {
         feed.equity.push_back((START_MILLIS - 600_000 + at * 10_000, format!("253{at:02}.25").parse().unwrap()));
     }

@@ -22,7 +22,7 @@ use crate::widgets::figure::{paid, readable};
 use crate::widgets::gauge::{FullMeaning, Gauge, GaugeLine};
 use crate::widgets::paint::{Row, cut, wrapped};
 use crate::widgets::words;
-use bardo_base::fabric::IntentStatus;
+use bardo_base::fabric::{IntentStatus, IntentUpdate, OrderUpdate};
 use bardo_base::text::{SafeText, fit, width};
 use bardo_base::units::{Rounding, Usd};
 use bardo_session::handle::{BreakerState, LimitUsage, SpendState};
@@ -409,62 +409,85 @@ fn holdings(known: &ScreenContext<'_>) -> Vec<(String, String, Option<Usd>)> {
 const AMOUNT_AT: usize = 10;
 
 /// Line of the holdings: a held token, or the part of it that is leaving.
-enum HoldingLine {
+enum HoldingLine<'a> {
     Held(String, String, Option<Usd>),
-    /// Texts of the part that is leaving, the longest first. The first one that fits is shown.
-    OnItsWay([String; 2]),
+    /// Payment of a token that has a line, or of another one.
+    OnItsWay(Payment<'a>, IsHeld),
 }
 
-/// Signed and unsettled payments by the symbol of the paid token, with the texts of their line. "More" marks an amount
-/// that has left the wallet, so that the figure above does not contain it.
-fn unsettled_payments(known: &ScreenContext<'_>) -> Vec<(String, [String; 2])> {
-    let mut all = Vec::new();
-    let feed = known.feed;
-    for (_, order) in feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {
-        // The tokens stay in the wallet, and in its figure, until a filler takes them.
-        let kind = if order.is_limit() { "a limit order" } else { "an auction" };
-        let words = format!("{} in {kind}", paid(&order.amount_in));
-        all.push((order.token_in.symbol.to_string(), [words.clone(), words]));
-    }
-    for (_, intent) in feed.intents.iter().filter(|(_, intent)| !is_over(intent)) {
-        let (amount, to) = (paid(&intent.amount_in), &intent.destination_chain);
-        let words = match intent.status {
-            IntentStatus::Pending => [format!("{amount} leaving for {to}"), format!("{amount} leaving")],
-            IntentStatus::Filling | IntentStatus::Filled => {
-                [format!("{amount} more on its way to {to}"), format!("{amount} more on its way")]
-            }
-            IntentStatus::Expired | IntentStatus::Refunded => {
-                [format!("{amount} more to be refunded"), format!("{amount} to refund")]
-            }
-        };
-        all.push((intent.token_in.symbol.to_string(), words));
-    }
-    for call in feed.calls.iter().filter(|call| call.standing() == CallStatus::Sent) {
-        let params = call.start.as_ref().map(|start| start.params.value());
-        let text = |name: &str| params.and_then(|params| params.get(name)).and_then(|value| value.as_str());
-        // Auctions and bridge orders are listed above.
-        if let (Some(amount), Some(symbol), Some(_)) = (text("amount"), text("token_in"), text("token_out"))
-            && call.tool() == "uniswap_execute_swap"
-        {
-            let symbol = SafeText::clean(symbol, 20).to_string();
-            let words = format!("{} being sold", paid(amount));
-            all.push((symbol, [words.clone(), words]));
+/// True if the token of a payment has a line of its own above.
+type IsHeld = bool;
+
+/// Signed and unsettled payment.
+enum Payment<'a> {
+    Auction(&'a OrderUpdate),
+    Bridge(&'a IntentUpdate),
+    Swap { amount: &'a str, symbol: SafeText },
+}
+
+impl Payment<'_> {
+    /// Symbol of the paid token.
+    fn symbol(&self) -> &str {
+        match self {
+            Self::Auction(order) => order.token_in.symbol.as_str(),
+            Self::Bridge(intent) => intent.token_in.symbol.as_str(),
+            Self::Swap { symbol, .. } => symbol.as_str(),
         }
     }
-    all
+
+    /// Texts of the payment, the longest first. "More" marks an amount that has left the wallet, so that the figure above
+    /// does not contain it.
+    fn words(&self) -> [String; 2] {
+        let both = |words: String| [words.clone(), words];
+        match self {
+            // The tokens stay in the wallet, and in its figure, until a filler takes them.
+            Self::Auction(order) => {
+                let kind = if order.is_limit() { "a limit order" } else { "an auction" };
+                both(format!("{} in {kind}", paid(&order.amount_in)))
+            }
+            Self::Swap { amount, .. } => both(format!("{} being sold", paid(amount))),
+            Self::Bridge(intent) => {
+                let (amount, to) = (paid(&intent.amount_in), &intent.destination_chain);
+                match intent.status {
+                    IntentStatus::Pending => [format!("{amount} leaving for {to}"), format!("{amount} leaving")],
+                    IntentStatus::Filling | IntentStatus::Filled => {
+                        [format!("{amount} more on its way to {to}"), format!("{amount} more on its way")]
+                    }
+                    IntentStatus::Expired | IntentStatus::Refunded => {
+                        [format!("{amount} more to be refunded"), format!("{amount} to refund")]
+                    }
+                }
+            }
+        }
+    }
 }
 
-fn holding_lines(known: &ScreenContext<'_>) -> Vec<HoldingLine> {
-    let mut moving = unsettled_payments(known);
+/// Payments that are signed and unsettled. There may be thousands, and few have a line, so their texts are not built here.
+fn unsettled_payments<'a>(known: &ScreenContext<'a>) -> impl Iterator<Item = Payment<'a>> + use<'a> {
+    let feed = known.feed;
+    let orders = feed.orders.iter().map(|(_, order)| order).filter(|order| !order.status.is_final());
+    let intents = feed.intents.iter().map(|(_, intent)| intent).filter(|intent| !is_over(intent));
+    // Auctions and bridge orders are listed already.
+    let swaps = feed.calls.iter().filter(|call| call.tool() == "uniswap_execute_swap");
+    let swaps = swaps.filter(|call| call.standing() == CallStatus::Sent).filter_map(|call| {
+        let params = call.start.as_ref()?.params.value();
+        let text = |name: &str| params.get(name).and_then(|value| value.as_str());
+        text("token_out")?;
+        Some(Payment::Swap { amount: text("amount")?, symbol: SafeText::clean(text("token_in")?, 20) })
+    });
+    orders.map(Payment::Auction).chain(intents.map(Payment::Bridge)).chain(swaps)
+}
+
+fn holding_lines<'a>(known: &ScreenContext<'a>) -> Vec<HoldingLine<'a>> {
+    let mut moving: Vec<Payment<'a>> = unsettled_payments(known).collect();
     let mut lines = Vec::new();
     for (symbol, held, value) in holdings(known) {
-        let below: Vec<_> = moving.extract_if(.., |(of, _)| *of == symbol).map(|(_, words)| words).collect();
+        let below: Vec<_> = moving.extract_if(.., |payment| payment.symbol() == symbol).collect();
         lines.push(HoldingLine::Held(symbol, held, value));
-        lines.extend(below.into_iter().map(HoldingLine::OnItsWay));
+        lines.extend(below.into_iter().map(|payment| HoldingLine::OnItsWay(payment, true)));
     }
     // Tokens that are no longer held but still leaving.
-    let gone = moving.into_iter().map(|(symbol, words)| words.map(|words| format!("{symbol} {words}")));
-    lines.extend(gone.map(HoldingLine::OnItsWay));
+    lines.extend(moving.into_iter().map(|payment| HoldingLine::OnItsWay(payment, false)));
     lines
 }
 
@@ -474,7 +497,7 @@ fn holding_count(known: &ScreenContext<'_>) -> usize {
     let held = chains.flat_map(|chain| &chain.rows).filter(|row| !row.amount.raw().is_zero());
     let positions = known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings);
     let positions = positions.fold(0, |sum, chain| sum + chain.positions.len());
-    held.count() + positions + unsettled_payments(known).len()
+    held.count() + positions + unsettled_payments(known).count()
 }
 
 /// Panel of the largest confirmed holdings.
@@ -496,7 +519,7 @@ impl Widget for HoldingPanel<'_> {
         let total = known.snapshot.and_then(|snapshot| snapshot.equity).and_then(scaled).unwrap_or(0);
         let worths = rows.iter().map(|row| match row {
             HoldingLine::Held(.., value) => value.and_then(scaled),
-            HoldingLine::OnItsWay(_) => None,
+            HoldingLine::OnItsWay(..) => None,
         });
         let parts = whole_percents(&worths.collect::<Vec<_>>(), total);
         let room = usize::from(inner.height);
@@ -504,9 +527,11 @@ impl Widget for HoldingPanel<'_> {
         for ((at, row), part) in (0..).zip(rows.iter().take(shown)).zip(parts) {
             let (symbol, held, value) = match row {
                 HoldingLine::Held(symbol, held, value) => (symbol, held, value),
-                HoldingLine::OnItsWay(texts) => {
+                HoldingLine::OnItsWay(payment, is_held) => {
                     let whole = usize::from(inner.width);
-                    let [_, short] = texts;
+                    let symbol = payment.symbol();
+                    let texts = payment.words().map(|words| if *is_held { words } else { format!("{symbol} {words}") });
+                    let [_, short] = &texts;
                     let words = texts.iter().find(|words| width(words) <= whole).unwrap_or(short);
                     // Below the amount, moved to the left as far as the text needs.
                     let indent = AMOUNT_AT.min(whole.saturating_sub(width(words)));

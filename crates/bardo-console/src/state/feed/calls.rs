@@ -1,6 +1,7 @@
 //! Call as described by its events, and its status.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use alloy_primitives::{B256, U256};
 
@@ -8,8 +9,8 @@ use crate::widgets::card::CallCard;
 use crate::widgets::status::CardStatus;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{
-    ApprovalOutcome, ApprovalRequested, ApprovalResolved, MemoryHits, PermitIssued, SafetyCheck, ToolEnd, ToolFailed,
-    ToolStart, ToolVerified, TxState, TxUpdate,
+    ApprovalOutcome, ApprovalRequested, ApprovalResolved, Event, EventKind, MemoryHits, PermitIssued, SafetyCheck,
+    ToolEnd, ToolFailed, ToolStart, ToolVerified, TxState, TxUpdate,
 };
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::text::SafeText;
@@ -126,8 +127,8 @@ pub struct CallSeen {
     pub transactions: Vec<(u64, TxUpdate)>,
     /// Error that ended the call.
     pub error: Option<ToolFailed>,
-    /// End event of the call.
-    pub end: Option<ToolEnd>,
+    /// End event of the call, shared with the fabric: a result can be large.
+    pub(super) end: Option<Arc<Event>>,
     /// Verification of the claimed result on chain.
     pub verified: Option<ToolVerified>,
     /// True if the call led to a trade.
@@ -159,7 +160,7 @@ impl CallSeen {
         }
         // Recordings of earlier versions have the costs in the result alone.
         let Some((_, last)) = self.transactions.last() else { return Vec::new() };
-        let hints = self.end.as_ref().and_then(|end| end.card.as_ref()?.hints.as_ref());
+        let hints = self.end().and_then(|end| end.card.as_ref()?.hints.as_ref());
         let all = hints.and_then(|hints| hints.get("transactions")?.as_array()).into_iter().flatten();
         let costs = all.filter_map(|one| one.get("gas_cost_wei")?.as_str()?.parse::<U256>().ok());
         costs.map(|cost| (last.chain_id, cost)).collect()
@@ -192,9 +193,17 @@ impl CallSeen {
         }
     }
 
+    /// End of the call; `None` while it runs.
+    pub fn end(&self) -> Option<&ToolEnd> {
+        match &self.end.as_ref()?.kind {
+            EventKind::ToolEnd(end) => Some(end),
+            _ => None,
+        }
+    }
+
     /// True while the call is a simulated offer that nobody has committed or withdrawn: nothing of it runs.
     pub fn is_offer(&self) -> bool {
-        self.end.is_none() && self.card.as_ref().is_some_and(|card| card.call().offered_until.is_some())
+        self.end().is_none() && self.card.as_ref().is_some_and(|card| card.call().offered_until.is_some())
     }
 
     /// Tool name; empty if the start event was missed.
@@ -216,7 +225,7 @@ impl CallSeen {
     /// Returns true if the call gets a row in the activity: it has a card, an approval request, a transaction or an
     /// error.
     pub fn is_activity(&self) -> bool {
-        let card = self.end.as_ref().is_some_and(|end| end.card.is_some());
+        let card = self.end().is_some_and(|end| end.card.is_some());
         let asks = self.offer.is_some() || self.asked.is_some() || !self.checks.is_empty();
         card || asks || !self.transactions.is_empty() || self.error.is_some()
     }
@@ -228,7 +237,7 @@ impl CallSeen {
             TxState::Signed | TxState::Sent | TxState::Unclear => true,
             TxState::Confirmed | TxState::Reverted | TxState::Dropped => false,
         });
-        let Some(end) = &self.end else {
+        let Some(end) = self.end() else {
             return match (&self.asked, outcome) {
                 (Some(_), None) => CallStatus::Waiting,
                 _ if in_flight => CallStatus::Sent,

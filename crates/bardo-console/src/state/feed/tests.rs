@@ -84,7 +84,7 @@ fn many_events_lose_no_card_and_keep_no_more_than_there_may_be() {
     for (call, seen) in (calls - CALLS_KEPT as u64..).zip(&feed.calls) {
         assert_eq!(seen.started_at, 1_700_000_000_000 + call * 10, "in the order in which they came");
         assert_eq!((seen.standing(), seen.steps.len(), seen.transactions.len()), (CallStatus::Done, 1, 1));
-        assert!(seen.card.is_some() && seen.verified.is_some() && seen.end.is_some());
+        assert!(seen.card.is_some() && seen.verified.is_some() && seen.end().is_some());
     }
 }
 
@@ -147,6 +147,44 @@ fn what_can_still_take_money_is_kept_however_much_has_ended() {
     let past: Vec<u64> = feed.orders.iter().filter(|(_, one)| one.status.is_final()).map(|(at, _)| *at).collect();
     assert_eq!(past.len(), ORDERS_KEPT, "no more that have ended than there may be");
     assert_eq!(past.first(), Some(&(1_700_000_000_000 + ended.end - ORDERS_KEPT as u64)), "and the newest of them");
+}
+
+#[test]
+fn an_update_that_names_no_call_reaches_the_card_that_placed_the_order() {
+    let order = |number: u8, status| {
+        let mut order = crate::widgets::samples::order(bardo_base::fabric::DecayUnit::Seconds);
+        (order.order_hash, order.status) = (B256::repeat_byte(number), status);
+        EventKind::OrderUpdate(Box::new(order))
+    };
+    // An id has a random part.
+    let ids @ [first, second] = [CallId::new(1), CallId::new(2)];
+    let mut feed = Feed::default();
+    let mut tell = |call_id: Option<CallId>, kind: EventKind| {
+        let seq = feed.last + 1;
+        feed.take(&Arc::new(Event { seq, at: seq, golem_id: GolemId::operator(), call_id, kind }));
+        let shown = ids.map(|id| match feed.call(id)?.card.as_ref()? {
+            CallCard::Order(model) => Some(model.order.as_ref()?.status),
+            _ => None,
+        });
+        (shown, feed.placed.len())
+    };
+    for id in ids {
+        tell(Some(id), events(1)[0].kind.clone());
+    }
+    let (open, filled) = (Some(OrderStatus::Open), Some(OrderStatus::Filled));
+    assert_eq!(tell(Some(first), order(1, OrderStatus::Open)), ([open, None], 1));
+    assert_eq!(tell(Some(second), order(2, OrderStatus::Open)), ([open, open], 2));
+    assert_eq!(tell(None, order(1, OrderStatus::Filled)), ([filled, open], 2));
+    assert_eq!(
+        tell(Some(first), order(2, OrderStatus::Filled)),
+        ([filled, filled], 1),
+        "both show the second order now"
+    );
+    // A call that is no longer kept shows nothing, and nothing remembers it.
+    for call in 3..3 + CALLS_KEPT as u64 {
+        tell(Some(CallId::new(call)), events(call)[0].kind.clone());
+    }
+    assert_eq!(tell(None, order(2, OrderStatus::Open)), ([None, None], 0));
 }
 
 /// Applies one event that belongs to no call.

@@ -66,6 +66,13 @@ impl Rate {
         Self::normal(product, self.exponent.checked_add(other.exponent)?, up)
     }
 
+    /// Returns this rate, moved in the direction of rounding by more than the order of a few multiplications can change.
+    pub(super) fn loosened(self, up: bool) -> Option<Self> {
+        const ROUNDINGS: u128 = 16;
+        let mantissa = u128::from(self.mantissa);
+        Self::normal(if up { mantissa + ROUNDINGS } else { mantissa - ROUNDINGS }, self.exponent, up)
+    }
+
     /// Multiplies `amount` by this rate, rounded; an overflow returns the maximum.
     pub(super) fn apply(self, amount: U256, up: bool) -> U256 {
         let Some(product) = amount.checked_mul(U256::from(self.mantissa)) else { return U256::MAX };

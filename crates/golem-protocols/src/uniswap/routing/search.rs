@@ -1,16 +1,15 @@
 //! Search for the best simple paths of up to three pools for one amount. Gas depends on the ticks that an amount
-//! crosses, so amounts alone do not eliminate a path. All paths are bounded (see `bound`), the most promising are
-//! quoted first, and the search ends when no remaining bound exceeds the best score.
+//! crosses, so amounts alone do not eliminate a path. Paths are bounded (see `bound`), complete ones and their beginnings;
+//! the most promising are continued or quoted first, and the search ends when no remaining bound exceeds the best score.
 
 use std::cell::Cell;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
-use std::ops::ControlFlow;
 
 use alloy::primitives::{I256, U256};
 
 use super::bound::{Rate, side};
-use super::graph::{PathStep, PoolPath, PoolSet};
+use super::graph::{PathStep, PoolEdge, PoolPath, PoolSet};
 use super::{MAX_HOPS, RouteError, RouteRequest};
 use crate::uniswap::pool::{FixedAmount, Pool, PoolError, PoolQuote, ProtocolVersion};
 
@@ -40,6 +39,9 @@ pub(super) struct PathSearch<'a> {
     destination: usize,
     distances: Vec<usize>,
     max_hops: usize,
+    /// Best rate from each token to the destination: in one hop, and in at most two. It ignores which versions may
+    /// follow each other, so it can only be too good.
+    ahead: [Vec<Option<Rate>>; MAX_HOPS - 1],
     /// True if any pool ran out of liquidity. This distinguishes "too much" from "too little".
     exhausted: Cell<bool>,
 }
@@ -51,10 +53,10 @@ struct PartialPath {
     token: usize,
     visited: [usize; MAX_HOPS],
     hops: usize,
-    /// Exact result of the first pool for the amount; `None` if it cannot fill it.
-    amount: Option<U256>,
-    /// Bounds over all pools, and over those after the first.
-    whole: Rate,
+    /// Exact amount and gas after the first pool.
+    amount: U256,
+    first_gas: u64,
+    /// Bound over the pools after the first.
     rest: Rate,
     /// Exact for the first pool; without ticks for the others.
     gas_units: u64,
@@ -68,11 +70,15 @@ pub(super) struct FoundPaths {
     reach: Option<Rate>,
 }
 
-/// Upper bound of a path's score. The maximum is the most promising one; ties prefer the lowest path.
+/// Upper bound of the score of a path, or of all paths with this beginning. The maximum is the most promising one. Ties
+/// prefer beginnings, so that a path comes only after all with its bound are known, and then the lowest path.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ScoreBound {
     score: I256,
+    is_beginning: bool,
     path: Reverse<PoolPath>,
+    /// Place among the partial paths of the search.
+    at: usize,
 }
 
 impl<'a> PathSearch<'a> {
@@ -94,56 +100,97 @@ impl<'a> PathSearch<'a> {
         };
         let (origin, destination) = if matches!(request.exact, FixedAmount::In(_)) { (from, to) } else { (to, from) };
         let distances = pools.distances(destination);
-        let search = Self { pools, request, origin, destination, distances, max_hops, exhausted: Cell::new(false) };
-        if search.any_path() { Ok(search) } else { Err(no_route) }
+        let (ahead, exhausted) = (Default::default(), Cell::new(false));
+        let mut search = Self { pools, request, origin, destination, distances, max_hops, ahead, exhausted };
+        let in_one = search.best_rates(None);
+        let in_two = search.best_rates(Some(&in_one));
+        search.ahead = [in_one, in_two];
+        if search.any_path(&search.start()) { Ok(search) } else { Err(no_route) }
+    }
+
+    /// Returns the best rate from each token to the destination: in one hop, or by way of another token that reaches it
+    /// at the rate `ahead`.
+    fn best_rates(&self, ahead: Option<&[Option<Rate>]>) -> Vec<Option<Rate>> {
+        (0..self.pools.tokens().len()).map(|token| self.best_rate(token, ahead)).collect()
+    }
+
+    fn best_rate(&self, token: usize, ahead: Option<&[Option<Rate>]>) -> Option<Rate> {
+        let edges = self.pools.edges_of(token).iter().filter(|edge| edge.to != self.origin);
+        let rates = edges.filter_map(|edge| {
+            if !self.is_allowed(self.pools.pool(edge.pool)?) {
+                return None;
+            }
+            let rate = self.rate(&self.step(edge))?;
+            if edge.to == self.destination {
+                return Some(rate);
+            }
+            rate.times(ahead?.get(edge.to).copied().flatten()?, self.forwards())
+        });
+        rates.reduce(|one, other| if self.forwards() { one.max(other) } else { one.min(other) })
+    }
+
+    /// Returns the best rate of all paths.
+    fn reach(&self) -> Option<Rate> {
+        let ahead = self.max_hops.checked_sub(2).and_then(|at| self.ahead.get(at));
+        self.best_rate(self.origin, ahead.map(Vec::as_slice))
     }
 
     /// Finds the paths that can fill `amount` of the fixed side: always the best one, and those among the `at_least`
     /// most promising.
     pub(super) fn paths(&self, amount: U256, at_least: usize) -> FoundPaths {
-        let (bounds, reach) = self.bounds(amount);
-        let mut bounds = BinaryHeap::from(bounds);
+        let mut partial = Vec::new();
+        let mut bounds = BinaryHeap::new();
+        self.begin(amount, &mut partial, &mut bounds);
         let mut found: Vec<ScoredPath> = Vec::new();
         let mut best: Option<I256> = None;
         let mut tried = 0usize;
-        while let Some(ScoreBound { score: bound, path: Reverse(path) }) = bounds.pop() {
+        while let Some(ScoreBound { score: bound, is_beginning, at, .. }) = bounds.pop() {
             if tried >= at_least && best.is_some_and(|best| bound < best) {
                 break;
             }
+            let Some(walk) = partial.get(at).copied() else { continue };
+            if is_beginning {
+                self.advance(&walk, &mut partial, &mut bounds);
+                continue;
+            }
             tried += 1;
-            let Some((made, gas_units)) = self.quote_path(&path, amount) else { continue };
-            let score = self.score(made, gas_units);
+            let Some((made, gas_units)) = self.quote_rest(&walk) else { continue };
+            let (path, score) = (walk.path, self.score(made, gas_units));
             best = best.max(Some(score));
             found.push(ScoredPath { path, score, gas_units });
         }
         found.sort_unstable_by(ScoredPath::rank);
-        FoundPaths { found, reach }
+        FoundPaths { found, reach: self.reach() }
+    }
+
+    /// Quotes the pools after the first of a complete path; returns the other side's amount and the gas.
+    fn quote_rest(&self, walk: &PartialPath) -> Option<(U256, u64)> {
+        self.quote_steps(walk.path, 1, (walk.amount, walk.first_gas))
     }
 
     /// Returns an upper bound of the score of any route with two or more legs.
     pub(super) fn split_bound(&self, paths: &FoundPaths) -> I256 {
-        let model = &self.request.gas_model;
-        let leg = model.leg.saturating_add(model.v2_hop.min(model.v3_hop).min(model.v4_hop));
+        let leg = self.request.gas_model.leg.saturating_add(self.least_hop_gas());
         let made = paths.reach.map(|reach| reach.apply(self.request.exact.amount(), self.forwards()));
         made.map_or(I256::MIN, |made| self.score(made, leg.saturating_mul(2)))
     }
 
     /// Quotes `amount` of the fixed side along a path; returns the other side's amount and the gas.
     pub(super) fn quote_path(&self, path: &PoolPath, amount: U256) -> Option<(U256, u64)> {
-        let mut gas_units = self.request.gas_model.leg;
-        let mut amount = amount;
-        let mut swap = |step: &PathStep| {
+        self.quote_steps(*path, 0, (amount, self.request.gas_model.leg))
+    }
+
+    /// Quotes the steps of a walk along `path` after the first `done`, from the amount and gas before them.
+    fn quote_steps(&self, path: PoolPath, done: usize, before: (U256, u64)) -> Option<(U256, u64)> {
+        let swap = |(amount, gas_units): (U256, u64), step: &PathStep| {
             let quote = self.quote(step, amount)?;
-            gas_units = gas_units.saturating_add(self.hop_gas(step, &quote)?);
-            amount = self.carried(&quote);
-            Some(())
+            Some((self.carried(&quote), gas_units.saturating_add(self.hop_gas(step, &quote)?)))
         };
         if self.forwards() {
-            path.steps().iter().try_for_each(&mut swap)?;
+            path.steps().iter().skip(done).try_fold(before, swap)
         } else {
-            path.steps().iter().rev().try_for_each(&mut swap)?;
+            path.steps().iter().rev().skip(done).try_fold(before, swap)
         }
-        Some((amount, gas_units))
     }
 
     /// Returns the quotes of each pool along a path, in trading order.
@@ -188,93 +235,124 @@ impl<'a> PathSearch<'a> {
         matches!(self.request.exact, FixedAmount::In(_))
     }
 
-    fn start(&self, amount: Option<U256>) -> PartialPath {
-        let gas_units = self.request.gas_model.leg;
-        let visited = [self.origin; MAX_HOPS];
-        let (whole, rest) = (Rate::ONE, Rate::ONE);
+    fn start(&self) -> PartialPath {
+        let gas = self.request.gas_model.leg;
         PartialPath {
             path: PoolPath::EMPTY,
             token: self.origin,
-            visited,
+            visited: [self.origin; MAX_HOPS],
             hops: 0,
-            amount,
-            whole,
-            rest,
-            gas_units,
+            amount: U256::ZERO,
+            first_gas: gas,
+            rest: Rate::ONE,
+            gas_units: gas,
             previous: None,
         }
     }
 
-    fn any_path(&self) -> bool {
-        self.walk(&self.start(None), &mut |_| ControlFlow::Break(())).is_break()
+    fn any_path(&self, from: &PartialPath) -> bool {
+        let mut next = self.edges_on(from).filter(|(edge, _)| self.rate(&self.step(edge)).is_some());
+        next.any(|(edge, _)| edge.to == self.destination || self.any_path(&self.along(from, edge)))
     }
 
-    /// Returns a bound for every path whose first pool can fill the amount, and the best rate of any path.
-    fn bounds(&self, amount: U256) -> (Vec<ScoreBound>, Option<Rate>) {
-        let mut bounds = Vec::new();
-        let mut reach: Option<Rate> = None;
-        let _ = self.walk(&self.start(Some(amount)), &mut |walk| {
-            let better = |reach: Rate| if self.forwards() { walk.whole.max(reach) } else { walk.whole.min(reach) };
-            reach = Some(reach.map_or(walk.whole, better));
-            if let Some(amount) = walk.amount {
-                let score = self.score(walk.rest.apply(amount, self.forwards()), walk.gas_units);
-                bounds.push(ScoreBound { score, path: Reverse(walk.path) });
-            }
-            ControlFlow::Continue(())
-        });
-        (bounds, reach)
-    }
-
-    /// Visits every complete path that continues from `from`.
-    fn walk(&self, from: &PartialPath, visit: &mut dyn FnMut(&PartialPath) -> ControlFlow<()>) -> ControlFlow<()> {
-        let hops = from.hops + 1;
-        for edge in self.pools.edges_of(from.token) {
+    /// Edges on which `from` can continue, with their pools.
+    fn edges_on(&self, from: &PartialPath) -> impl Iterator<Item = (&'a PoolEdge, &'a Pool)> {
+        let (from, hops) = (*from, from.hops + 1);
+        self.pools.edges_of(from.token).iter().filter_map(move |edge| {
             // Hops still needed from there; `usize::MAX` if the destination is out of reach.
             let beyond = self.distances.get(edge.to).copied().unwrap_or(usize::MAX);
             if beyond > self.max_hops - hops || from.visited.contains(&edge.to) {
-                continue;
+                return None;
             }
-            let Some(pool) = self.pools.pool(edge.pool) else { continue };
-            if !self.is_open(pool, from) {
-                continue;
-            }
-            let version = pool.version();
-            let step = PathStep { pool: edge.pool, zero_for_one: edge.zero_for_one == self.forwards() };
-            let path = if self.forwards() { from.path.then(step) } else { from.path.after(step) };
-            let mut next = PartialPath { path, token: edge.to, hops, previous: Some(edge.pool), ..*from };
-            // A pool without a price cannot swap.
-            let Some(rate) = side(self.pools.rates(&step), self.request.exact) else { continue };
-            let Some(whole) = from.whole.times(rate, self.forwards()) else { continue };
-            next.whole = whole;
-            if hops == 1 {
-                let quote = from.amount.and_then(|amount| self.quote(&step, amount));
-                let gas = quote.and_then(|quote| self.hop_gas(&step, &quote)).unwrap_or_default();
-                next.amount = quote.map(|quote| self.carried(&quote));
-                next.gas_units = from.gas_units.saturating_add(gas);
-            } else {
-                let Some(rest) = from.rest.times(rate, self.forwards()) else { continue };
-                next.rest = rest;
-                next.gas_units = from.gas_units.saturating_add(self.request.gas_model.hop(version, 0));
-            }
-            if edge.to == self.destination {
-                visit(&next)?;
-            } else if let Some(slot) = next.visited.get_mut(hops) {
-                *slot = edge.to;
-                self.walk(&next, visit)?;
-            }
+            let pool = self.pools.pool(edge.pool)?;
+            self.is_open(pool, &from).then_some((edge, pool))
+        })
+    }
+
+    /// Step of a path along an edge.
+    fn step(&self, edge: &PoolEdge) -> PathStep {
+        PathStep { pool: edge.pool, zero_for_one: edge.zero_for_one == self.forwards() }
+    }
+
+    /// Bound of a step; `None` for a pool without a price, which cannot swap.
+    fn rate(&self, step: &PathStep) -> Option<Rate> {
+        side(self.pools.rates(step), self.request.exact)
+    }
+
+    /// The path `from`, continued along an edge.
+    fn along(&self, from: &PartialPath, edge: &PoolEdge) -> PartialPath {
+        let step = self.step(edge);
+        let path = if self.forwards() { from.path.then(step) } else { from.path.after(step) };
+        let hops = from.hops + 1;
+        let mut next = PartialPath { path, token: edge.to, hops, previous: Some(edge.pool), ..*from };
+        if let Some(slot) = next.visited.get_mut(hops) {
+            *slot = edge.to;
         }
-        ControlFlow::Continue(())
+        next
+    }
+
+    /// Adds every first pool that can fill the amount.
+    fn begin(&self, amount: U256, partial: &mut Vec<PartialPath>, bounds: &mut BinaryHeap<ScoreBound>) {
+        let start = self.start();
+        for (edge, _) in self.edges_on(&start) {
+            let step = self.step(edge);
+            let quoted = self.rate(&step).and_then(|_| self.quote(&step, amount));
+            let Some((quote, gas)) = quoted.and_then(|quote| Some((quote, self.hop_gas(&step, &quote)?))) else {
+                continue;
+            };
+            let gas = start.gas_units.saturating_add(gas);
+            let next = self.along(&start, edge);
+            let next = PartialPath { amount: self.carried(&quote), first_gas: gas, gas_units: gas, ..next };
+            self.add(next, partial, bounds);
+        }
+    }
+
+    /// Adds every continuation of a partial path by one pool.
+    fn advance(&self, from: &PartialPath, partial: &mut Vec<PartialPath>, bounds: &mut BinaryHeap<ScoreBound>) {
+        for (edge, pool) in self.edges_on(from) {
+            let rate = self.rate(&self.step(edge));
+            let Some(rest) = rate.and_then(|rate| from.rest.times(rate, self.forwards())) else { continue };
+            let gas_units = from.gas_units.saturating_add(self.request.gas_model.hop(pool.version(), 0));
+            self.add(PartialPath { rest, gas_units, ..self.along(from, edge) }, partial, bounds);
+        }
+    }
+
+    /// Adds a path with its bound. A beginning without a continuation is left out.
+    fn add(&self, walk: PartialPath, partial: &mut Vec<PartialPath>, bounds: &mut BinaryHeap<ScoreBound>) {
+        let is_beginning = walk.token != self.destination;
+        let (rest, gas_units) = if is_beginning {
+            // One or two hops are left.
+            let ahead = self.ahead.get((self.max_hops - walk.hops).saturating_sub(1));
+            let ahead = ahead.and_then(|rates| rates.get(walk.token).copied().flatten());
+            let rest = ahead.and_then(|ahead| walk.rest.times(ahead, self.forwards())?.loosened(self.forwards()));
+            let Some(rest) = rest else { return };
+            (rest, walk.gas_units.saturating_add(self.least_hop_gas()))
+        } else {
+            (walk.rest, walk.gas_units)
+        };
+        let score = self.score(rest.apply(walk.amount, self.forwards()), gas_units);
+        bounds.push(ScoreBound { score, is_beginning, path: Reverse(walk.path), at: partial.len() });
+        partial.push(walk);
+    }
+
+    fn least_hop_gas(&self) -> u64 {
+        let model = &self.request.gas_model;
+        model.v2_hop.min(model.v3_hop).min(model.v4_hop)
+    }
+
+    /// Returns true if the request allows `pool` at all.
+    fn is_allowed(&self, pool: &Pool) -> bool {
+        let unpaid = pool.is_native_at(self.request.token_in) && !self.request.pays_native;
+        !unpaid && (pool.version() != ProtocolVersion::V4 || self.request.v4)
     }
 
     /// Returns true if the request allows `pool` as the next one of a walk.
     fn is_open(&self, pool: &Pool, from: &PartialPath) -> bool {
-        let request = self.request;
-        let unpaid = pool.is_native_at(request.token_in) && !request.pays_native;
-        if (pool.version() == ProtocolVersion::V4 && !request.v4) || unpaid {
+        if !self.is_allowed(pool) {
             return false;
         }
         let (Some(before), Some(shared)) = (
-            from.previous.and_then(|at| self.pools.pool(at)).filter(|_| !request.mixed_paths),
+            from.previous.and_then(|at| self.pools.pool(at)).filter(|_| !self.request.mixed_paths),
             self.pools.tokens().get(from.token),
         ) else {
             return true;
