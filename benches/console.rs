@@ -218,6 +218,7 @@ fn snapshot() -> SessionSnapshot {
         transactions: None,
         watched: Vec::new(),
         names: Vec::new(),
+        schedules: None,
     }
 }
 

@@ -27,7 +27,7 @@ use bardo_runtime::rehearsed::{RehearsalRecorder, Rehearsed, rehearsed};
 use bardo_runtime::session_keyring::{FolderKeyring, NewKeyPassword};
 use bardo_runtime::{OpenEnvironment, OpenError, SigningContext, account};
 use bardo_safety::orders::Orders;
-use bardo_sandbox::{BlockPace, MarketMode, Sandbox, SandboxChain, SandboxConfig};
+use bardo_sandbox::{BlockPace, MarketMode, SandboxChain, SandboxConfig};
 use golem_chain::network::{LiveBlock, NetworkKind, NetworkPlan, NetworkPlanError};
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::data::{estimate_gas, get_portfolio};

@@ -21,7 +21,8 @@ use bardo::engine::{CallStatus, ToolResponse};
 use bardo::fabric::*;
 use bardo::session::handle::{
     AllowanceState, AllowancesState, AuditEntry, ChainHoldings, GrantState, HoldingRow, PolicyState, QueryResult,
-    SessionCommand, SessionInfo, SessionNews, SessionQuery, SessionSnapshot, StopState,
+    ScheduleAttempt, ScheduleRow, SchedulesState, SessionCommand, SessionInfo, SessionNews, SessionQuery,
+    SessionSnapshot, StopState,
 };
 use bardo::session::questions::{PolicyChange, PolicyRequest, Question, RequestSubject};
 use serde_json::{Value, json};
@@ -436,7 +437,46 @@ fn snapshot() -> SessionSnapshot {
         transactions: None,
         watched: Vec::new(),
         names: Vec::new(),
+        schedules: Some(Arc::new(schedules())),
     }
+}
+
+fn schedules() -> SchedulesState {
+    let attempt = ScheduleAttempt {
+        slice: 2,
+        at: 900,
+        outcome: text("failed"),
+        is_done: false,
+        paid: Some("12.5".to_owned()),
+        received: None,
+        message: text("no route"),
+    };
+    let row = ScheduleRow {
+        id: text("sch_1"),
+        golem_id: text("ada"),
+        runs_here: true,
+        chain: text("ethereum"),
+        state: text("active"),
+        is_active: true,
+        is_running: false,
+        token_in: text("USDC"),
+        token_out: text("WETH"),
+        total: "12.5".to_owned(),
+        next_amount: "12.5".to_owned(),
+        slices: 5,
+        done: 1,
+        paid: "12.5".to_owned(),
+        received: "12.5".to_owned(),
+        interval_seconds: 60,
+        least_price: Some("12.5".to_owned()),
+        created_at: 1,
+        next_at: Some(60_000),
+        ends_at: 600_000,
+        failures: 1,
+        most_failures: 5,
+        attempts: vec![attempt],
+    };
+    SchedulesState { rows: vec![row], unreadable: 1, fault: Some(text("database is locked")) }
 }
 
 fn trail() -> Vec<AuditEntry> {
