@@ -87,7 +87,7 @@ pub enum BackupError {
     Credentials {
         /// Path of the configuration file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Fault of the text.
         reason: RedactionFault,
     },
     /// A file has a name that a backup cannot hold.

@@ -254,7 +254,7 @@ impl Executor {
     }
 
     /// Returns the call of this actor that may have signed something under an idempotency key; `None` if none has, so that
-    /// the key's call can be made anew.
+    /// the key's call can be made again.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` without a database, or if it cannot be read.
