@@ -41,8 +41,8 @@ fn by_keys_alone_a_swap_is_quoted_and_made_and_the_portfolio_changes_by_what_its
     // The quote follows the typed input without a command.
     pty.until_shown("Quote 0.1 WETH → USDC");
     pty.until_shown("slippage 0.50 %");
-    // Past chain and deadline to the route: without an auction, so that it is done at once.
-    pty.type_keys("\t\t\t ");
+    // Past chain, deadline and least price to the route: without an auction, so that it is done at once.
+    pty.type_keys("\t\t\t\t ");
     pty.until("through pools", |screen| {
         screen.contents().lines().any(|line| line.contains("prefer auction") && line.contains(" no▏"))
     });

@@ -200,7 +200,7 @@ fn the_selection_goes_on_to_the_transaction_that_replaces_the_selected_one() {
     screen.act(Action::Top, &world.known(), AREA);
     let speed_up = |screen: &mut Transactions, world: &TestHarness| {
         let sent = screen.act(Action::SpeedUp, &world.known(), AREA).unwrap();
-        calls(&sent).into_iter().map(|(_, _, params, _)| params["transaction"].as_str().unwrap().to_owned()).last()
+        calls(&sent).into_iter().map(|(_, _, params, _)| params["transaction"].as_str().unwrap().to_owned()).next_back()
     };
     assert_eq!(speed_up(&mut screen, &world), Some(B256::repeat_byte(41).to_string()));
     let mut state = sample("base", "wallet_transfer_token");
