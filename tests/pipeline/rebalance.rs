@@ -326,7 +326,7 @@ async fn an_unknown_benefit_blocks_where_it_must_be_known() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_position_is_migrated_to_another_pool_and_back() {
     let strict = Fixture::rebalancing(&MIGRATED, 7, "").await;
-    let token_id = strict.open_at([-31, 45], 900).await.to_string();
+    let token_id = strict.open_at([-31, 45], 400).await.to_string();
     let to = |id: &str, version: &str, fee: u32| json!({"position_id": id, "version": version, "fee_tier": fee, "chain": "ethereum"});
     // Nobody has traded in the V4 pool for an hour.
     let refused = strict.call("migrate_position", to(&token_id, "v4", 100)).await;
