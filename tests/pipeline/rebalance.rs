@@ -326,7 +326,7 @@ async fn an_unknown_benefit_blocks_where_it_must_be_known() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_position_is_migrated_to_another_pool_and_back() {
     let strict = Fixture::rebalancing(&MIGRATED, 7, "").await;
-    let token_id = strict.open_at([-31, 45], 400).await.to_string();
+    let token_id = strict.open_at([-3_000, 3_000], 400).await.to_string();
     let to = |id: &str, version: &str, fee: u32| json!({"position_id": id, "version": version, "fee_tier": fee, "chain": "ethereum"});
     // Nobody has traded in the V4 pool for an hour.
     let refused = strict.call("migrate_position", to(&token_id, "v4", 100)).await;
@@ -349,7 +349,7 @@ async fn a_position_is_migrated_to_another_pool_and_back() {
         let before = fixture.held().await;
         let moved = fixture.data("migrate_position", to(&id, version, 100)).await;
         assert_eq!((&moved["state"], &moved["old_position_id"]), (&json!("moved"), &json!(id)), "{moved:#}");
-        assert_eq!((&moved["tick_lower"], &moved["tick_upper"]), (&json!(-31), &json!(45)), "{moved:#}");
+        assert_eq!((&moved["tick_lower"], &moved["tick_upper"]), (&json!(-3_000), &json!(3_000)), "{moved:#}");
         let new = moved["position_id"].as_str().unwrap().to_owned();
         assert_eq!(new.starts_with("v4:"), version == "v4", "{moved:#}");
         assert_eq!(fixture.count().await, U256::from(u8::from(version == "v3")), "of V3");
@@ -357,7 +357,7 @@ async fn a_position_is_migrated_to_another_pool_and_back() {
         assert_eq!(code(&gone), Some(ErrorCode::PositionNotFound), "of {other}");
         let row = fixture.data("get_position", json!({"position_id": new, "chain": "ethereum"})).await;
         let row = &row["positions"][0];
-        assert_eq!((&row["tick_lower"], &row["tick_upper"]), (&json!(-31), &json!(45)), "{row:#}");
+        assert_eq!((&row["tick_lower"], &row["tick_upper"]), (&json!(-3_000), &json!(3_000)), "{row:#}");
         for at in [0, 1] {
             let [now, into] = [&row["now"], &moved["deposited"]].map(|pair| fixture.amounts(pair, RECEIVED)[at]);
             assert!(into - now <= U256::ONE, "the pool keeps at most one unit: {row:#} {moved:#}");
