@@ -212,7 +212,7 @@ mod tests {
             let read = |shown: &str| shown.replace([',', '…'], "").parse::<Decimal>().unwrap();
             let (held, pays) = (amount(&given), paid(&given));
             prop_assert_eq!(read(&held), read(&pays));
-            prop_assert!(read(&held) <= exact, "{} is told as {}", given, held);
+            prop_assert!(read(&held) <= exact, "{} is shown as {}", given, held);
             // The difference is at most a thousandth.
             prop_assert!((exact - read(&held)) * Decimal::from(1000) <= exact.max(Decimal::ONE), "{} {}", given, held);
             prop_assert_eq!(pays.ends_with('…'), read(&pays) < exact);
