@@ -617,7 +617,26 @@ fn by_call(events: &[Value]) -> BTreeMap<usize, Vec<Value>> {
         let number = *calls.entry(call.to_owned()).or_insert(next);
         told.entry(number).or_default().push(plain(event));
     }
+    // A text may name a call, too.
+    let numbered = calls.into_iter().map(|(id, number)| (id, format!("call {number}"))).collect();
+    told.values_mut().flatten().for_each(|event| name_by_number(event, &numbered));
     told
+}
+
+/// Puts the numbers of calls in the place of their random ids.
+fn name_by_number(value: &mut Value, calls: &HashMap<String, String>) {
+    match value {
+        Value::String(text) => {
+            for (id, number) in calls {
+                if text.contains(id.as_str()) {
+                    *text = text.replace(id.as_str(), number);
+                }
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(|each| name_by_number(each, calls)),
+        Value::Object(fields) => fields.values_mut().for_each(|each| name_by_number(each, calls)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 fn plain(value: &Value) -> Value {

@@ -164,10 +164,6 @@ async fn a_deposit_is_requested_settled_and_claimed() {
         let open = &state["requests"];
         assert_eq!((&open["pending_deposit"], &open["cancellable"]), (&json!("510"), &json!(true)), "{state:#}");
         near(fixture.equity().await.0, "requested");
-        let (refusal, why) = fixture
-            .refused("vault_claim", json!({"vault_address": managed, "request": "deposit", "chain": "ethereum"}))
-            .await;
-        assert!(refusal == Some(ErrorCode::ValidationFailed) && why.contains("not settled yet"), "{why}");
     }
 
     settled(&fixture, managed).await;
@@ -229,6 +225,10 @@ async fn a_stuck_request_is_told_and_cancelled_while_it_can_be() {
         (&state["requests"]["pending_deposit"], &state["requests"]["cancellable"]),
         (&json!("200"), &json!(true))
     );
+    let (refusal, why) = fixture
+        .refused("vault_claim", json!({"vault_address": stuck, "request": "deposit", "chain": "ethereum"}))
+        .await;
+    assert!(refusal == Some(ErrorCode::ValidationFailed) && why.contains("not settled yet"), "{why}");
     let back = fixture.reach(CallStatus::Success, "vault_cancel_request", named.clone()).await;
     assert_eq!((&back["amount"], fixture.held(fixture.usdc).await), (&json!("200"), start));
 

@@ -151,7 +151,8 @@ async fn changed_rules_or_prices_invalidate_the_permit() {
     let refused = world.pipeline.commit(permit, Consent::None).await.map_err(code);
     assert_eq!(refused.err(), Some(ErrorCode::PermitMismatch));
 
-    // The account's money leaves meanwhile: the swap would revert.
+    // The account's money leaves meanwhile: the swap would revert. What other tests left in the account counts as well.
+    *world.book.cap.lock().unwrap() = "100000000".parse().unwrap();
     let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
     let everything = world.balance(&world.usdc).await;
     let transfer = Erc20::transferCall { to: STRANGER, value: everything };
