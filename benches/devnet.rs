@@ -118,7 +118,7 @@ fn speak(criterion: &mut Criterion) {
         },
     };
     let quote = TransactionRequest::default().with_to(quoter).with_input(call.abi_encode());
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let runtime = bardo::base::runtime::multi_threaded(None).expect("a runtime");
     let devnet = &chain.devnet;
 
     let (state, timestamp, chain_id) = runtime

@@ -75,8 +75,7 @@ impl ReadTool for Nothing {
 static NOTHING: ToolDef = ToolDef::read::<Nothing>();
 
 fn engine(criterion: &mut Criterion) {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime = bardo::base::runtime::multi_threaded(Some(2)).expect("a runtime");
     let clock = Arc::new(SystemClock);
     let executor = Executor::new(ExecutorConfig {
         catalog: Catalog::new([&NOTHING]).expect("a catalog"),

@@ -57,7 +57,7 @@ fn swap(criterion: &mut Criterion) {
         ForkCall::new(trader, weth, Weth9::depositCall {}.abi_encode()).with_value(amount),
         ForkCall::new(trader, weth, Erc20::approveCall { spender: router, value: U256::MAX }.abi_encode()),
     ];
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let runtime = bardo::base::runtime::multi_threaded(None).expect("a runtime");
     let devnet = chain.devnet.clone();
     runtime.block_on(async {
         let fork = Fork::pin(&ForkSource::Devnet(devnet.clone()), BlockId::latest(), NextBlock::default()).await;

@@ -141,8 +141,7 @@ fn episode(number: u64) -> Episode {
 }
 
 fn heartbeat(criterion: &mut Criterion) {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime = bardo::base::runtime::multi_threaded(Some(2)).expect("a runtime");
     let home = tempfile::tempdir().expect("a folder");
     let (mut gauge, memory, _opened) = runtime.block_on(async {
         let home = home.path().to_str().expect("a path in UTF-8");

@@ -203,7 +203,7 @@ async fn open_orders(world: &TestHarness) {
 /// Cost of a block with [`OPEN`] open orders: each is polled on the chain and at the service, and changes are stored
 /// durably and published.
 fn followed(criterion: &mut Criterion) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let runtime = bardo::base::runtime::multi_threaded(None).expect("a runtime");
     let world = runtime.block_on(TestHarness::new(3));
     runtime.block_on(open_orders(&world));
     let service = LocalOrders::new(devnet().devnet.clone(), devnet().background_actors.clone());

@@ -53,7 +53,7 @@ impl Account for UpToTheSignature {
 }
 
 fn pipeline(criterion: &mut Criterion) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let runtime = bardo::base::runtime::multi_threaded(None).expect("a runtime");
     let world = runtime.block_on(TestHarness::new(1));
     // Like a wallet that has traded before: Permit2 may move its USDC.
     runtime.block_on(async {

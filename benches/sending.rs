@@ -68,7 +68,7 @@ impl TestHarness {
 }
 
 fn sending(criterion: &mut Criterion) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let runtime = bardo::base::runtime::multi_threaded(None).expect("a runtime");
     let world = runtime.block_on(async { TestHarness::new() });
     criterion.bench_function("sender/nonce to final receipt, in process", |bencher| {
         bencher.iter(|| runtime.block_on(world.send()));

@@ -112,7 +112,7 @@ fn test(settings: &AlertSettings, only: Option<ChannelName>, json: bool) -> Resu
         };
         return Err(CommandFailure::usage(words));
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(Some(2))?;
     let alert = Alert::test(SystemClock.now_millis());
     let message = AlertMessage { alert: &alert, detail: settings.detail.value, held_back: 0 };
     let mut answers = Vec::new();

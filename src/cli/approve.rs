@@ -46,7 +46,7 @@ pub(super) struct Options {
 pub(super) fn run(config: &Config, options: &Options) -> Result<CliExit, CommandFailure> {
     let signature = options.signature.as_deref().map(str::parse::<SecondSignature>).transpose();
     let signature = signature.map_err(|error| CommandFailure::usage(error.to_string()))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(None)?;
     let (connection, _tunnel) = match &options.via {
         None => (Connection::open(&serve::place(config), Rights::Watch)?, None),
         Some(command) => serve::connect_through(command).map(|(connection, tunnel)| (connection, Some(tunnel)))?,

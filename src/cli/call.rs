@@ -171,7 +171,7 @@ pub(super) fn with_tools<T>(
     let estimates = entries.iter().any(|entry| prepares(entry)) && !entries.iter().any(|entry| writes(entry));
     let options = CallFlags { dry_run: options.dry_run || estimates, ..options };
     let mut logs = None;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(None)?;
     let response = runtime.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let OpenTools { shell, fabric, tasks } = match open_tools(config, entries, options, &clock, &mut logs).await {

@@ -111,7 +111,7 @@ pub(super) fn run(
             Sandbox::boot_kept(&wanted, &folder, &|_| {})?
         }
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(Some(2))?;
     runtime.block_on(async {
         // Signals are caught from here on, so that an interrupt after the first line of output ends it cleanly.
         let interrupted = interruption()?;

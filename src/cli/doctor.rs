@@ -106,7 +106,7 @@ pub(super) fn run(
     json: bool,
     rehearse: Option<Option<&str>>,
 ) -> Result<CliExit, CommandFailure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(Some(2))?;
     let mut findings = vec![terminal(), colours(), letters(), memory(), isolation(), devnet()];
     match Config::load(environment, flags) {
         Ok(config) => {
@@ -448,8 +448,10 @@ fn keys(config: &Config) -> Vec<DoctorFinding> {
     match bardo_runtime::account::named(config) {
         Ok(Some(SelectedAccount::Session(session))) => {
             let SelectedSession { id, key, owner, chain_id, ledger, state, is_signed } = &*session;
+            let names = bardo_runtime::labels::names(&DataFolder::of(config));
+            let name = names.describe(None, *owner).map(|name| format!(", {name},")).unwrap_or_default();
             let detail = format!(
-                "delegated: session key {id} ({}) acts for {owner} on chain {chain_id} (ledger {ledger})",
+                "delegated: session key {id} ({}) acts for {owner}{name} on chain {chain_id} (ledger {ledger})",
                 key.address
             );
             let fix = "`bardo keys session list` shows the session keys; `bardo keys session accept` takes an owner's signature";

@@ -149,7 +149,7 @@ pub(super) fn headless(
         step: run.step,
         operator: true,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(None)?;
     let played = runtime.block_on(async {
         let actor = GolemActor::playing(scenario.clone()).led_by(brain);
         let actor = actor.given(config.golem.lifespan_seconds()).wanting(config.golem.goal());

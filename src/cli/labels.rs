@@ -92,7 +92,7 @@ fn refused(error: LabelError) -> CommandFailure {
 fn ens_names(config: &Config, addresses: &BTreeSet<Address>) -> Result<BTreeMap<Address, SafeText>, CommandFailure> {
     // Without a usable network there is no such service, and a list needs none.
     let Ok(NetworkPlan::Endpoints(plans)) = NetworkPlan::from_config(config) else { return Ok(BTreeMap::new()) };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(None)?;
     let asked = async { timeout(PATIENCE, EnsReader::names_of(&plans, addresses, Arc::new(SystemClock))).await };
     let problem = match runtime.block_on(asked) {
         Ok(Ok(names)) => return Ok(names),

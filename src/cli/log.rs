@@ -163,7 +163,7 @@ pub(super) fn named_ledger(config: &Config, flags: &ConfigFlags) -> Result<Optio
 
 /// Path of the ledger of the configured chains, which their endpoints identify.
 fn ledger_of_chains(config: &Config, data: &DataFolder) -> Result<Option<PathBuf>, CommandFailure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(None)?;
     runtime.block_on(async {
         let clock = Arc::new(SystemClock);
         let opened = bardo_runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock).await?;

@@ -107,7 +107,7 @@ fn find(
         }
         return stored(config, log::named_ledger(config, flags)?, options, period, why);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(None)?;
     runtime.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let opened = bardo_runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock).await?;

@@ -86,7 +86,7 @@ fn meant(config: &Config) -> Result<PolicySelection, CommandFailure> {
             plan?;
         }
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(None)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let opened = runtime.block_on(bardo_runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock))?;
     let chains = opened.world.chains();
@@ -199,7 +199,7 @@ fn print_second(rules: &OperatorPolicyEngine, policy: &Policy, now: u64) -> Resu
 
 /// Accepts a looser policy file, or rejects it without a step.
 fn decide(config: &Config, accept: Option<SecondStep>, password_fd: Option<u32>) -> Result<CliExit, CommandFailure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(None)?;
     runtime.block_on(async {
         let (rules, ledger) = match NetworkPlan::from_config(config) {
             Err(NetworkPlanError::NoEndpoint { .. }) => {
@@ -258,7 +258,7 @@ fn decide(config: &Config, accept: Option<SecondStep>, password_fd: Option<u32>)
 
 /// Resets the failure breaker or a high-water mark.
 fn reset(config: &Config, what: ResetTarget, password_fd: Option<u32>) -> Result<CliExit, CommandFailure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(None)?;
     runtime.block_on(async {
         let (rules, opened, ledger) = rules(config).await?;
         let refused = || CommandFailure { exit: CliExit::Rejected, error: "nothing was reset".into() };

@@ -29,7 +29,7 @@ use golem_chain::network::{Network, NetworkKind, NetworkPlan};
 const RING: usize = 256;
 
 pub(super) fn run(config: &Config, action: &CageAction, paper: bool, json: bool) -> Result<CliExit, CommandFailure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(None)?;
     let (clear, password_fd) = match action {
         CageAction::Show { .. } => return runtime.block_on(show(config, json)),
         CageAction::Set { password_fd, .. } => (false, *password_fd),

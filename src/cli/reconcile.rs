@@ -40,7 +40,7 @@ pub(super) fn run(
                      running `bardo devnet` with --rpc";
         return Err(CommandFailure::usage(error.to_owned()));
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(None)?;
     runtime.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let opened = bardo_runtime::open(&config, || call::one_call(Arc::new(SystemClock)), clock.clone()).await?;

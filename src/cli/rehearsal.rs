@@ -24,7 +24,7 @@ pub(super) fn serve(
 ) -> Result<CliExit, CommandFailure> {
     let started = Instant::now();
     let pace = sandbox(arguments.seed, arguments.block_time.unwrap_or(BlockPace::Live), MarketMode::On);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(Some(2))?;
     runtime.block_on(async {
         let interrupted = interruption()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);

@@ -78,7 +78,7 @@ pub(super) fn run(config: &Config, size: Option<&str>) -> Result<Vec<DoctorFindi
     inside.outer_data_dir = Some(config.data_dir.value.clone());
     inside.account = None;
     inside.fork = Some(fork.clone());
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(Some(2))?;
     let started = runtime.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         start(&inside, &fork, sandbox(1, BlockPace::Manual, MarketMode::Off), clock).await

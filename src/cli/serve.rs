@@ -69,7 +69,7 @@ pub(super) fn run(
     known_role(&config)?;
     alerts::check(&config)?;
     let _logs = logs::start(&config)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(None)?;
     let (summary, not_started) = runtime.block_on(async {
         let serving = place(&config).serve()?;
         eprintln!("bardo: serving at {}; `bardo attach` opens a console on it", serving.socket().display());

@@ -45,7 +45,7 @@ const CONFIRMATION_WORD: &str = "sign";
 const DEVELOPMENT: &str = "development:";
 
 pub(super) fn run(action: &SessionKeyAction, config: &Config, json: bool) -> Result<CliExit, CommandFailure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(None)?;
     match action {
         SessionKeyAction::Draft(arguments) => runtime.block_on(draft(config, arguments, json)),
         SessionKeyAction::Accept { id, signature, password_fd } => {

@@ -70,7 +70,7 @@ async fn looking(
 fn list(environment: &Environment, flags: &ConfigFlags, json: bool) -> Result<CliExit, CommandFailure> {
     let config = load(environment, flags)?;
     embedded(&config)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(None)?;
     let (account, state) = runtime.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let opened = bardo_runtime::open(&config, || call::one_call(Arc::new(SystemClock)), clock.clone()).await?;
@@ -97,7 +97,7 @@ fn send_again(
 ) -> Result<CliExit, CommandFailure> {
     let config = load(environment, flags)?;
     embedded(&config)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = bardo_base::runtime::multi_threaded(None)?;
     runtime.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let opened = bardo_runtime::open(&config, || call::one_call(Arc::new(SystemClock)), clock.clone()).await?;

@@ -458,7 +458,7 @@ fn client(runtime: &tokio::runtime::Runtime, (count, place): (usize, usize), lie
 }
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+    bardo::base::runtime::multi_threaded(Some(2)).unwrap()
 }
 
 /// Neither of two endpoints decides what a simulation shows, whichever of them lies: not even that an exit is fair.

@@ -12,7 +12,7 @@ use bardo_testkit::devnet::ask;
 fn a_fork_of_anvil_with_a_devnets_state_quotes_and_swaps_as_the_devnet_does() {
     let home = tempfile::tempdir().unwrap();
     let quiet = Quiet::start();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = bardo::base::runtime::multi_threaded(Some(2)).unwrap();
     let (anvil, _) = runtime.block_on(anvil::start(&WorldState::default(), 1_800_000_000, 31_337));
     let dump = ask(&quiet.url, "anvil_dumpState", json!([]));
     assert_eq!(ask(anvil.url(), "anvil_loadState", json!([dump])), json!(true));

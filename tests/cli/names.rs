@@ -98,7 +98,7 @@ async fn name(devnet: &Devnet, resolver: Address, label: &str, a: Address) {
 
 #[test]
 fn labels_are_listed_with_the_names_that_lead_back() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = bardo::base::runtime::multi_threaded(Some(2)).unwrap();
     let (devnet, [resolver, registrar], server) = runtime.block_on(chain());
     let home = tempfile::tempdir().unwrap();
     for (address, name) in [(ALICE, "Treasurer"), (BOB, "Savings")] {

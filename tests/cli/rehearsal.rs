@@ -38,7 +38,7 @@ impl Quiet {
             keeper: false,
         };
         let sandbox = Sandbox::boot(&config, &|_| {}).unwrap();
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime = bardo::base::runtime::multi_threaded(Some(2)).unwrap();
         let devnet = sandbox.chains()[0].devnet.clone();
         let server = runtime.block_on(serve(devnet.clone(), 0)).unwrap();
         let mut description = sandbox.description();

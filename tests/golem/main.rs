@@ -23,3 +23,4 @@ mod process;
 mod roles;
 mod shows;
 mod transfer;
+mod words;

@@ -25,6 +25,7 @@ use bardo::engine::{
     WriteAccess,
 };
 use bardo::fabric::Fabric;
+use bardo::golem::vitals::{LifeTerms, VitalsMeter};
 use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::safety::account::Account;
 use bardo::safety::approval::ApprovalQueue;
@@ -37,6 +38,7 @@ use bardo::sandbox::relayers::Relayers;
 use bardo::sandbox::{Sandbox, SandboxChain};
 use bardo::store::{Store, StoreConfig, StoreError};
 use bardo::tools::ALL_TOOL_DEFS;
+use bardo::tools::across::{InTransit, in_transit};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -183,6 +185,14 @@ impl Crossing {
             made.unwrap();
             chain.devnet.mine().await.unwrap();
         }
+    }
+
+    /// Value of everything by a Golem's meter, and whether it may tell a loss.
+    async fn equity(&self) -> (f64, bool) {
+        let terms = LifeTerms { born_at: 0, high_water: None, lifespan_seconds: None };
+        let mut meter = VitalsMeter::new(Arc::clone(&self.world), terms).unwrap();
+        let (reading, worth) = meter.read(SystemClock.now_millis()).await;
+        (worth.equity.unwrap().to_string().parse().unwrap(), reading.feed_grade)
     }
 
     async fn ask<C: SolCall>(&self, name: &str, to: Address, call: C) -> C::Return {
@@ -428,6 +438,35 @@ async fn each_refund_counts_for_one_deposit() {
     assert_eq!(crossing.purses().await, had);
 }
 
+/// What is on its way is no loss: it counts until it was filled or paid back, and never twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deposit_on_its_way_is_part_of_the_equity() {
+    let crossing = Crossing::open().await;
+    let before = crossing.equity().await;
+    // The amounts are 500 dollars each; gas and the fee are a few.
+    let near = |(equity, is_whole): (f64, bool), what: &str| {
+        assert!((equity - before.0).abs() < 20.0 && is_whole, "{what}: {before:?} {equity} {is_whole}");
+    };
+    crossing.relayers().set_rest(true);
+    let data = crossing.deposit(60).await;
+    near(crossing.equity().await, "pending");
+    let last = data["fill_deadline"].as_u64().unwrap();
+    crossing.pass_to(last + 10).await;
+    assert_eq!(crossing.status(&data["deposit_id"]).await["status"], "expired");
+    near(crossing.equity().await, "expired");
+    crossing.pass_to(last + 25).await;
+    let refunded = crossing.blocks_until(&data["deposit_id"], "refunded").await;
+    assert_eq!(refunded["status"], "refunded", "{refunded:#}");
+    near(crossing.equity().await, "paid back");
+
+    crossing.relayers().set_rest(false);
+    let data = crossing.deposit(3_600).await;
+    near(crossing.equity().await, "pending again");
+    let filled = crossing.blocks_until(&data["deposit_id"], "filled").await;
+    assert_eq!(filled["status"], "filled", "{filled:#}");
+    near(crossing.equity().await, "filled");
+}
+
 /// The mark of the stop-loss moves with the deposit, so that it does not count as a loss on the chain that it left.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deposit_is_no_loss_and_takes_its_part_of_the_mark_along() {
@@ -623,6 +662,9 @@ async fn deposits_that_strangers_make_in_the_accounts_name_hide_none_of_its_own(
         })
         .await;
     made.unwrap();
+    let source = crossing.world.chain("ethereum").unwrap();
+    let transit = in_transit(&crossing.world, source, account).await.unwrap();
+    assert_eq!(transit, InTransit { deposits: vec![(given, U256::from(AMOUNT))], is_partial: false }, "no stranger's");
     let all = crossing.ask("ethereum", pool, Published::numberOfDepositsCall {}).await;
     assert_eq!(u64::from(all), STRANGERS + 1);
     let response = crossing

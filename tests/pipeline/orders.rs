@@ -637,6 +637,10 @@ async fn an_offer_that_counts_on_an_open_order_is_outdated_when_that_order_ends(
     let allowed = &offer.preview().payload.proposal().allowances;
     assert!(!allowed.is_empty(), "{:#?}", offer.preview().payload.proposal());
     assert!(!fixture.world.pipeline.is_outdated(offer.preview()));
+    // The allowance of a deposit is exact, whatever orders are open.
+    let supply = json!({"token": "USDC", "amount": "20", "chain": "ethereum"});
+    let supply = ToolCall::new("lending_supply", ToolInput::Json(supply));
+    let PreviewResult::Held(exact) = fixture.executor.offer(supply).await else { panic!("no offer") };
     let cancelled = fixture.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
     assert_eq!(cancelled.status, CallStatus::Success, "{cancelled:#?}");
     fixture.end(hash).await;
@@ -645,6 +649,8 @@ async fn an_offer_that_counts_on_an_open_order_is_outdated_when_that_order_ends(
     let error = refused.error.as_ref().unwrap();
     assert_eq!(error.code(), ErrorCode::PermitMismatch, "{refused:#?}");
     assert!(error.message().contains("an open order that its allowance was prepared for has ended"), "{refused:#?}");
+    let supplied = exact.commit().await;
+    assert_eq!(supplied.status, CallStatus::Success, "{supplied:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

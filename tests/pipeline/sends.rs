@@ -99,7 +99,7 @@ impl ProxiedHarness {
     /// Executes the proposal as a process that ends at the `sends`th submission in total.
     pub async fn commit_in_ending_process(self: &Arc<Self>, proposal: Proposal, sends: usize) {
         // The process is a runtime of its own, and ends with it.
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = bardo::base::runtime::multi_threaded(Some(1)).unwrap();
         runtime.spawn({
             let proxied = Arc::clone(self);
             async move {

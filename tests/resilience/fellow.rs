@@ -90,7 +90,7 @@ pub fn start_trading(name: &str, calls: usize, home: &Path, url: &str, trade: Tr
 /// True if this process was started by [`start`]; its work is then done.
 pub fn asked() -> bool {
     let Ok(given) = std::env::var(NAME) else { return false };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = bardo::base::runtime::multi_threaded(Some(2)).unwrap();
     runtime.block_on(work(&given));
     true
 }

@@ -167,7 +167,7 @@ fn permit2_allowances_are_listed_as_in_the_console_and_left_over_ones_revoked() 
         vec![(PERMIT2.to_string().to_lowercase(), false, quarter), (router.to_lowercase(), true, quarter)];
     expected.sort();
     assert_eq!(rows, expected, "{status}");
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = bardo::base::runtime::multi_threaded(Some(2)).unwrap();
     let shown = runtime.block_on(crate::queue::allowances_shown(&home, &devnet, told.len()));
     assert_eq!(&serde_json::to_value(&shown).unwrap(), &status["allowances"]["rows"], "the screen shows the same");
     drop(runtime);
@@ -204,7 +204,7 @@ fn an_unused_nonce_below_a_pending_one_is_filled() {
     let stands = allowed();
     assert_eq!(stands, format!("{:#066x}", U256::from(250_000_000_000_000_000_u64)));
     let nonce = devnet.nonce();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = bardo::base::runtime::multi_threaded(Some(2)).unwrap();
     let sender = runtime.block_on(async {
         let client = bardo_testkit::sending::connect(devnet.url()).await;
         let store = Store::open(StoreConfig::at(home.database()), ALL_MIGRATIONS).unwrap();
@@ -263,7 +263,7 @@ fn nonces_that_the_ledger_skipped_are_released() {
     let nonce = devnet.nonce();
     let waits = sign(&key(), CHAIN_ID, nonce + 2, U256::from(1), PLENTY);
     pass_over(2);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = bardo::base::runtime::multi_threaded(Some(2)).unwrap();
     runtime.block_on(async {
         let client = bardo_testkit::sending::connect(devnet.url()).await;
         let store = Store::open(StoreConfig::at(home.database()), ALL_MIGRATIONS).unwrap();

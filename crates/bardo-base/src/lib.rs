@@ -27,6 +27,7 @@ pub mod private;
 pub mod regular_file;
 pub mod removal;
 pub mod rng;
+pub mod runtime;
 pub mod secret;
 pub mod service;
 pub mod signer;

@@ -113,11 +113,7 @@ pub fn run(options: &ConsoleOptions, source: Source) -> Result<Option<SessionSum
     let name = options.theme.as_deref().unwrap_or_else(|| theme::default_name(depth, read));
     let (theme, warnings) = Theme::load(name, options.theme_folder.as_deref())?;
     let motion = !options.no_motion && read("NO_MOTION").is_none_or(|value| value.is_empty());
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(ConsoleError::Runtime)?;
+    let runtime = bardo_base::runtime::multi_threaded(Some(2)).map_err(ConsoleError::Runtime)?;
     let mut state = State::new(event_loop::size_now()?, event_loop::now_millis(), motion);
     state.options.watch_only = options.watch;
     state.options.may_suspend = options.may_suspend;

@@ -287,6 +287,28 @@ pub enum UnpricedRule {
     Nothing,
 }
 
+/// Reasons why values are not known.
+#[derive(Default)]
+struct ValueDoubts(Vec<SafeText>);
+
+impl ValueDoubts {
+    /// Returns the amount if its value is known, and keeps the reasons otherwise.
+    fn keep(&mut self, result: Result<ValuedAmount, UnknownValue>) -> Option<ValuedAmount> {
+        match result {
+            Ok(valued) => Some(valued),
+            Err(doubt) => {
+                // A token without a price leaves several figures unknown, for the same reason.
+                for reason in doubt.reasons {
+                    if !self.0.contains(&reason) {
+                        self.0.push(reason);
+                    }
+                }
+                None
+            }
+        }
+    }
+}
+
 /// Returns the dollar values of `payload`. Token descriptions come from `tokens`, not from the proposal. `held` has the
 /// account's balances, for unlimited allowances; `around` has the amounts that signed orders may take.
 ///
@@ -302,19 +324,8 @@ pub fn values(
 ) -> Result<ActionValues, UnknownValue> {
     let proposal = payload.proposal();
     let pricing = Pricing { tokens, spreads, trade: proposal.trade.as_ref(), witnesses: ExchangePrices::All };
-    let mut doubts: Vec<SafeText> = Vec::new();
-    let mut keep = |result: Result<ValuedAmount, UnknownValue>| match result {
-        Ok(valued) => Some(valued),
-        Err(doubt) => {
-            // A token without a price leaves several figures unknown, for the same reason.
-            for reason in doubt.reasons {
-                if !doubts.contains(&reason) {
-                    doubts.push(reason);
-                }
-            }
-            None
-        }
-    };
+    let mut doubts = ValueDoubts::default();
+    let mut keep = |result| doubts.keep(result);
     // A wrapping moves no value: what leaves comes back in another form. Only its gas is spent.
     let wrapping = only_wraps(proposal, spreads.wrapped);
     // Nor does a repayment: the debt falls by what is paid, which the simulation must show.
@@ -367,13 +378,13 @@ pub fn values(
     };
     let sums = sum(&outflows).and_then(|out| Ok((out, sum(&takeable)?, sum(&inflows)?)));
     let (Some(gas), Ok((out, left, received))) = (gas, sums) else {
-        if doubts.is_empty() {
-            doubts.push(SafeText::clean("the sum of all values is too large", MAX_REASON));
+        if doubts.0.is_empty() {
+            doubts.0.push(SafeText::clean("the sum of all values is too large", MAX_REASON));
         }
-        return Err(UnknownValue { reasons: doubts });
+        return Err(UnknownValue { reasons: doubts.0 });
     };
-    if !doubts.is_empty() {
-        return Err(UnknownValue { reasons: doubts });
+    if !doubts.0.is_empty() {
+        return Err(UnknownValue { reasons: doubts.0 });
     }
     let spent = out.checked_add(left).and_then(|spent| spent.checked_add(gas)).map_err(UnknownValue::because)?;
     // These are optional: nothing depends on them if a source has no price.
@@ -382,17 +393,12 @@ pub fn values(
     let by_feed = exchanged(Pricing { witnesses: ExchangePrices::Feed, ..pricing });
     let unquoted = exchanged(Pricing { trade: None, ..pricing });
     let (concerns, several_pools) = concerns(payload, spreads);
-    let promised = |bound: &AllowanceBound| match bound.kind {
-        AllowanceKind::Erc20 => (bound.token.id, around.promised_to(bound.token.id, bound.spender)),
-        AllowanceKind::Permit2 { .. } => (bound.token.id, U256::ZERO),
-    };
-    let promised = proposal.allowances.iter().filter(|_| proposal.is_trade()).map(promised);
     Ok(ActionValues {
         outflows,
         inflows,
         shown,
         takeable,
-        promised: promised.filter(|(_, raw)| !raw.is_zero()).collect(),
+        promised: promised(proposal, around),
         gas,
         gas_wei: payload.worst_gas(),
         spent,
@@ -404,6 +410,16 @@ pub fn values(
         concerns,
         several_pools,
     })
+}
+
+/// Returns what signed orders may take through the spenders of a trade's allowances, by token, in raw units.
+fn promised(proposal: &Proposal, around: &JudgeContext) -> BTreeMap<TokenId, U256> {
+    let of = |bound: &AllowanceBound| match bound.kind {
+        AllowanceKind::Erc20 => (bound.token.id, around.promised_to(bound.token.id, bound.spender)),
+        AllowanceKind::Permit2 { .. } => (bound.token.id, U256::ZERO),
+    };
+    let bounds = proposal.allowances.iter().filter(|_| proposal.is_trade());
+    bounds.map(of).filter(|(_, raw)| !raw.is_zero()).collect()
 }
 
 /// Returns price problems of the exchanged tokens, and whether several pools price one of them.

@@ -102,7 +102,7 @@ type HttpAnswer = (u16, Value);
 
 async fn exchange(sandbox: &Sandbox, mut stream: TcpStream) -> io::Result<()> {
     let (status, body) = match read(&mut stream).await? {
-        Ok(request) => answer(sandbox, &request).await,
+        Ok(request) => Box::pin(answer(sandbox, &request)).await,
         Err(refused) => refused,
     };
     let words = match status {

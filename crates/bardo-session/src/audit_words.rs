@@ -22,15 +22,24 @@ const PLACES: usize = 4;
 pub fn words(kind: &str, body: &Value) -> SafeText {
     let none = Map::new();
     let body = body.as_object().unwrap_or(&none);
+    let sentence = match AuditKind::of(kind) {
+        Some(kind) if body.get("paper").map(plain).as_deref() == Some("true") => {
+            format!("PAPER: {}", sentence(kind, body))
+        }
+        Some(kind) => sentence(kind, body),
+        None => fields(body),
+    };
+    SafeText::clean(&readable(&sentence, PLACES), LONGEST)
+}
+
+/// Sentence about an entry of this kind, from its fields.
+fn sentence(kind: AuditKind, body: &Map<String, Value>) -> String {
     let text = |field: &str| body.get(field).map(plain).unwrap_or_default();
     let value_of = |field: &str| {
         let value = text(field);
         if value.is_empty() { String::new() } else { format!(": {value}") }
     };
-    let Some(kind) = AuditKind::of(kind) else {
-        return SafeText::clean(&readable(&fields(body), PLACES), LONGEST);
-    };
-    let sentence = match kind {
+    match kind {
         AuditKind::PermitIssued => simulated(body, &text),
         AuditKind::PermitConsumed => signing_started(&text),
         AuditKind::PermitRehearsed => format!("dry run, nothing was signed: {}", text("expected_outcome")),
@@ -117,9 +126,7 @@ pub fn words(kind: &str, body: &Value) -> SafeText {
         AuditKind::PasswordRefused => {
             format!("password refused for {}, by {}: {}", text("authorises").replace('_', " "), text("by"), text("why"))
         }
-    };
-    let sentence = if text("paper") == "true" { format!("PAPER: {sentence}") } else { sentence };
-    SafeText::clean(&readable(&sentence, PLACES), LONGEST)
+    }
 }
 
 /// Description of an action that was simulated, with the consent that it needs.

@@ -580,7 +580,7 @@ impl TestHarness {
     pub async fn leave_waiting(&self, proposal: Proposal) -> B256 {
         let before = self.stored();
         // The process is a runtime of its own, and ends with it.
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = bardo_base::runtime::multi_threaded(Some(1)).unwrap();
         let (program, wallet) = (self.program(&self.client), self.wallet.clone());
         runtime.spawn(async move {
             let preview = program.preview(proposal, wallet, ASKED).await.unwrap();

@@ -13,7 +13,7 @@
     )
 )]
 
-mod across;
+pub mod across;
 mod allowances;
 mod auction;
 mod blocks;

@@ -5,7 +5,7 @@
 mod planner;
 mod rescue;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,6 +109,12 @@ pub struct ScenarioProgress {
 }
 
 impl ScenarioProgress {
+    /// Notes that all steps were played, with these deviations.
+    fn end(&mut self, missed: Vec<String>) {
+        self.missed.extend(missed);
+        self.done = true;
+    }
+
     /// Time for which the scenario has stood still by `now`, in milliseconds.
     pub fn held_by(&self, now: u64) -> u64 {
         let present = self.held_since.map_or(0, |since| now.saturating_sub(since));
@@ -235,10 +241,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         };
         let AgentSignals { agent, voice, stop, leaving, words, thought, phase: _, budget: _ } = signals;
         if let Some(missed) = ended {
-            played.send_modify(|played| {
-                played.missed.extend(missed);
-                played.done = true;
-            });
+            played.send_modify(|played| played.end(missed));
         }
         let (next, answers) = (None, BTreeMap::new());
         let all = agent.clone();
@@ -248,6 +251,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
             stop,
             leaving,
             words,
+            deferred: VecDeque::new(),
             shows,
             next,
             played,

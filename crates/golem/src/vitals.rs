@@ -10,7 +10,8 @@
 //!
 //! Tokens on a bridge count while the settler that locked them still holds them and they are not delivered. Each
 //! chain's balances and settler states are read in one call, so that nothing is counted twice, whatever the order of
-//! the chains' answers. The input of an open auction is still in the wallet. Supplies in the lending market count, and debts
+//! the chains' answers. A deposit with Across counts until its destination has filled it or it is paid back. The input of an
+//! open auction is still in the wallet. Supplies in the lending market count, and debts
 //! there are subtracted.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -41,6 +42,7 @@ use golem_protocols::uniswap::positions::{
     AccountPositions, Exit, PositionAnswer, PositionContracts, PositionKeys, PositionState, PricedToken,
     UnreadablePositions,
 };
+use golem_tools::across::{InTransit, in_transit};
 use golem_tools::engine::{ConnectedChain, ToolEnvironment};
 
 mod lending;
@@ -74,7 +76,8 @@ pub struct AccountValue {
     /// True if `lending` lacks a chain that could not be read.
     pub lending_unread: bool,
     /// True if `equity` lacks liquidity positions that count as nothing because they could not be read, or because a hook
-    /// does not let them out, or shares of a vault that does not let them out.
+    /// does not let them out, or shares of a vault that does not let them out, or deposits on their way to another chain whose
+    /// state is not clear.
     pub lacks_positions: bool,
 }
 
@@ -87,7 +90,11 @@ impl AccountValue {
     /// are unknown, and the debts of the others are not: they are repaid all the same.
     pub async fn read(world: &ToolEnvironment, account: Address) -> Self {
         let Some(bridges) = bridges(world, account) else { return Self::UNKNOWN };
-        let asked = world.chains().iter().map(|chain| held(world, chain, account, &bridges));
+        // Before any balance, so that what arrives meanwhile is counted twice for a moment, and never not at all.
+        let transits = world.chains().iter().map(|chain| in_transit(world, chain, account));
+        let transits = futures::future::join_all(transits).await;
+        let asked = world.chains().iter().zip(transits);
+        let asked = asked.map(|(chain, transit)| async { held(world, chain, account, &bridges, transit?).await });
         let asked = futures::future::join_all(asked).await;
         let is_whole = world.lost().is_empty() && asked.iter().all(Result::is_ok);
         let chains: Vec<ChainValue> = asked.into_iter().flatten().collect();
@@ -329,7 +336,7 @@ struct ChainValue {
     delivered: Vec<B256>,
     /// Supplies and debts in its lending market; `None` without any.
     lending: Option<ChainLending>,
-    /// True if `value` lacks liquidity positions or shares of vaults that count as nothing.
+    /// True if `value` lacks liquidity positions, shares of vaults or deposits in transit that count as nothing.
     lacks_positions: bool,
 }
 
@@ -341,6 +348,7 @@ async fn held(
     chain: &ConnectedChain,
     account: Address,
     bridges: &[(B256, CrossChainIntent)],
+    transit: InTransit,
 ) -> Result<ChainValue, ToolError> {
     let network = chain.network();
     let multicall = chain.contract(KnownContract::Multicall3)?;
@@ -409,22 +417,23 @@ async fn held(
     holdings.extend(lent.supplies.iter().map(|(token, decimals, amount)| (*token, *decimals, *amount, None)));
     let (paid, lacks_shares) = paid_by_vaults(chain, account, shares.take(&answers)).await?;
     holdings.extend(paid.into_iter().map(|(token, decimals, amount)| (token, decimals, amount, None)));
+    let mut lacks_transit = transit.is_partial;
+    for (token, amount) in transit.deposits {
+        match decimals_of.get(&token) {
+            Some(decimals) => holdings.push((token, *decimals, amount, None)),
+            None => lacks_transit = true,
+        }
+    }
     holdings.retain(|(_, _, amount, _)| !amount.is_zero());
     let counted = counted_positions(chain, &positions);
     let is_out = |state: &PositionState| match state.exit {
         Exit::Open => true,
         Exit::Untried | Exit::Locked => false,
     };
-    let lacks_positions = lacks_shares || positions.unread > 0 || counted.iter().any(|(state, _)| !is_out(state));
+    let lacks_positions =
+        lacks_shares || lacks_transit || positions.unread > 0 || counted.iter().any(|(state, _)| !is_out(state));
     let of_positions = counted.iter().flat_map(|(_, tokens)| tokens.map(|(token, _)| token));
-    let tokens: BTreeSet<Address> = holdings.iter().map(|(token, ..)| *token).chain(of_positions).collect();
-    let tokens: Vec<Address> = tokens.into_iter().collect();
-    let reports = chain.prices.prices(&tokens).await;
-    let feeds = tokens.into_iter().zip(reports).filter_map(|(token, report)| {
-        let price = report.price.filter(|price| matches!(price.source, PriceOrigin::Feed { .. }))?;
-        Some((token, price.usd))
-    });
-    let feeds: BTreeMap<Address, Usd> = feeds.collect();
+    let feeds = feed_prices(chain, holdings.iter().map(|(token, ..)| *token).chain(of_positions).collect()).await;
     let mut value = in_positions(&counted, &feeds);
     for (token, decimals, amount, bridge) in &holdings {
         let price = feeds.get(token).copied().zip(TokenAmount::new(*amount, *decimals).ok());
@@ -438,6 +447,17 @@ async fn held(
     let owed = lending.as_ref().map_or(Some(Usd::ZERO), |lending| lending.owed);
     let value = value.zip(owed).map(|(value, owed)| value.checked_sub(owed).unwrap_or(Usd::ZERO));
     Ok(ChainValue { value, coin, locked, delivered, lending, lacks_positions })
+}
+
+/// Dollar prices of those tokens that have a price feed.
+async fn feed_prices(chain: &ConnectedChain, tokens: BTreeSet<Address>) -> BTreeMap<Address, Usd> {
+    let tokens: Vec<Address> = tokens.into_iter().collect();
+    let reports = chain.prices.prices(&tokens).await;
+    let feeds = tokens.into_iter().zip(reports).filter_map(|(token, report)| {
+        let price = report.price.filter(|price| matches!(price.source, PriceOrigin::Feed { .. }))?;
+        Some((token, price.usd))
+    });
+    feeds.collect()
 }
 
 /// Payments for these shares in a simulation, by token, and whether some of them count as nothing.

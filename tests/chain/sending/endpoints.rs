@@ -121,6 +121,9 @@ async fn rejections_are_handled_by_their_class() {
         let (hash, outcome) = world.send(&sender).await;
         assert_eq!((outcome.treatment, outcome.state), (treatment, state), "{fate:?}");
         assert_eq!(outcome.fault.unwrap().0, class, "{fate:?}");
+        // A transaction that the endpoint has already was refused by nobody.
+        let is_noted = matches!(state, SendState::Dropped | SendState::Unclear);
+        assert_eq!(sender.record(hash).unwrap().note.is_some(), is_noted, "{fate:?}");
         // In every case the lane drains: given up, or included in the end.
         match state {
             SendState::Dropped => assert_eq!(sender.reserve_nonce(world.account()).await.unwrap().nonce, 0),

@@ -31,6 +31,7 @@ use serde_json::Value;
 
 use self::filter::Filter;
 use self::screen_dialog::{DialogOutcome, ScreenDialog};
+pub use self::trade::has_form;
 use super::keymap::{Action, Key};
 use super::painter::Painter;
 pub use super::screen_id::ScreenId;
@@ -58,10 +59,9 @@ impl ScreenId {
                     | Self::Pools
                     | Self::Custody
             ),
-            // Trade is a form, without a list that could be filtered.
-            Action::Filter | Action::NextMatch | Action::PreviousMatch => {
-                !matches!(self, Self::Trade | Self::Transactions)
-            }
+            // On Trade it finds a form.
+            Action::Filter => !matches!(self, Self::Transactions),
+            Action::NextMatch | Action::PreviousMatch => !matches!(self, Self::Trade | Self::Transactions),
             Action::SpeedUp | Action::Rebroadcast => matches!(self, Self::Transactions),
             Action::Top | Action::Bottom | Action::HalfPageDown | Action::HalfPageUp => !matches!(self, Self::Trade),
             // Logs has a single panel, which already fills the screen.

@@ -13,13 +13,14 @@ use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, li
 use crate::format::{age, fee, grouped, gwei, ratio, round_dollars, share, signed_percent, sparkline};
 use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line, styled_width};
-use crate::state::model::{ChainPage, FeedPrice, MoneyKind, PoolRow, PoolVersion, Trend};
+use crate::state::model::{BlockRow, ChainPage, FeedPrice, MoneyKind, PoolRow, PoolVersion, Trend};
 use crate::theme::{Role, Theme};
 use crate::widgets::figure::text;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use crate::widgets::table::Column;
 use bardo_base::text::{SafeText, width};
 use bardo_session::handle::{DevnetControl, SessionCommand};
+use bardo_session::market::ChainIdentity;
 
 /// Width from which chains and pools stand side by side, in columns.
 const SIDE_BY_SIDE: u16 = 110;
@@ -260,88 +261,11 @@ impl NetworkScreen {
                 continue;
             };
             let health = self.health.get(&identity.id);
-            let condition = match (&chain.fault, health) {
-                (Some(_), _) => "down",
-                (None, Some(health)) => health.condition.as_str(),
-                (None, None) => "",
-            };
-            let (mark, role) = mark_of(condition);
-            // Until its endpoints are queried, the blocks of a chain show its state.
-            let word = match (condition, chain.blocks.front()) {
-                ("", Some(_)) => "producing blocks",
-                ("", None) => "no block yet",
-                (asked, _) => asked,
-            };
-            let pad = " ".repeat(longest.unwrap_or(0).saturating_sub(identity.name.width()));
-            let mut row = Row::new(format!("{mark} "), role)
-                .then(format!("{}{pad} ", identity.name), Role::Title)
-                .then(format!("{word}  "), role);
+            all.push(chain_row(chain, identity, health, longest.unwrap_or(0), known));
             if let Some(block) = chain.blocks.front() {
-                let quiet = (known.now_millis / 1000).saturating_sub(block.timestamp);
-                row = row.then(format!("#{}  ", grouped(&block.number.to_string())), Role::TextStrong);
-                if known.motion {
-                    row = row
-                        .then(if quiet == 0 { "now".to_owned() } else { format!("{} ago", age(quiet)) }, Role::TextDim);
-                }
+                all.push(block_row(chain, block, identity, known, columns));
             }
-            all.push(row.end(format!("id {}", identity.id), Role::TextDim));
-            if let Some(block) = chain.blocks.front() {
-                let times: Vec<u64> = chain
-                    .blocks
-                    .iter()
-                    .zip(chain.blocks.iter().skip(1))
-                    .map(|(newer, older)| newer.timestamp.saturating_sub(older.timestamp))
-                    .take(NEWEST_BLOCKS)
-                    .collect();
-                let average = block_interval(chain, identity.interval_millis, &times);
-                let full = share(block.gas_used, block.gas_limit);
-                // A recording holds no base fee.
-                let text = match known.replayed() {
-                    true => format!("block {full} full"),
-                    false => format!("block {full} full  fee {}", gwei(block.base_fee_wei)),
-                };
-                let left = Row::new("  every ", Role::TextDim)
-                    .then(average.map_or("–".to_owned(), |seconds| format!("{seconds} s ")), Role::Text);
-                // The bars use the space between the two texts. If there is too little, they share a line with the left
-                // text only.
-                let alone = columns.saturating_sub(styled_width(&left.left));
-                let room = alone.checked_sub(width(&text) + 2).filter(|room| *room >= LEAST_BARS).unwrap_or(alone);
-                let bars = sparkline(times.iter().rev().copied(), room.clamp(1, NEWEST_BLOCKS));
-                all.push(left.then(bars, Role::Chart).end(text, Role::TextDim));
-            }
-            let endpoints = &chain.endpoints;
-            if let Some(dispute) = &endpoints.dispute {
-                all.push(Row::new("  ▲ ", Role::StateBad).then(dispute.as_str(), Role::StateBad).kept());
-                let what = "Only exits, revocations and cancellations are signed until the wrong endpoint is removed.";
-                all.push(Row::new("    ", Role::TextDim).then(what, Role::TextDim).kept());
-            }
-            match (endpoints.answering, endpoints.configured) {
-                (_, 0) => {}
-                (_, 1) => {
-                    let what = "One endpoint: its answers are not cross-checked. Add a second one.";
-                    all.push(Row::new("  ", Role::StateCare).then(what, Role::StateCare).kept());
-                }
-                (answering @ 0..=1, configured) => {
-                    let what = format!("{answering} of {configured} endpoints responding: not cross-checked.");
-                    all.push(Row::new("  ", Role::StateCare).then(what, Role::StateCare).kept());
-                }
-                (_, _) => {}
-            }
-            for endpoint in health.into_iter().flat_map(|health| &health.endpoints) {
-                let (mark, role) = mark_of(endpoint.condition.as_str());
-                let newest = endpoint.latencies.back().map_or("–".to_owned(), |latency| format!("{latency} ms"));
-                let behind = match endpoint.lag {
-                    0 => String::new(),
-                    1 => ", 1 block behind".to_owned(),
-                    many => format!(", {many} blocks behind"),
-                };
-                all.push(
-                    Row::new(format!("  {mark} "), role)
-                        .then(format!("{} ", endpoint.name), Role::Text)
-                        .then(sparkline(endpoint.latencies.iter().copied(), 16), Role::Chart)
-                        .end(format!("{newest}{behind}"), Role::TextDim),
-                );
-            }
+            endpoint_rows(&mut all, chain, health);
             let wrong = chain.fault.as_ref().or_else(|| health.and_then(|health| health.error.as_ref()));
             if let Some(wrong) = wrong {
                 all.push(Row::new("  ▲ ", Role::StateBad).then(wrong.as_str(), Role::StateBad).kept());
@@ -351,6 +275,109 @@ impl NetworkScreen {
             all.push(Row::new("No chains yet.", Role::TextDim));
         }
         all
+    }
+}
+
+/// Row of a chain: its state, its newest block and its id.
+fn chain_row(
+    chain: &ChainPage,
+    identity: &ChainIdentity,
+    health: Option<&Health>,
+    longest: usize,
+    known: &ScreenContext<'_>,
+) -> Row {
+    let condition = match (&chain.fault, health) {
+        (Some(_), _) => "down",
+        (None, Some(health)) => health.condition.as_str(),
+        (None, None) => "",
+    };
+    let (mark, role) = mark_of(condition);
+    // Until its endpoints are queried, the blocks of a chain show its state.
+    let word = match (condition, chain.blocks.front()) {
+        ("", Some(_)) => "producing blocks",
+        ("", None) => "no block yet",
+        (asked, _) => asked,
+    };
+    let pad = " ".repeat(longest.saturating_sub(identity.name.width()));
+    let mut row = Row::new(format!("{mark} "), role)
+        .then(format!("{}{pad} ", identity.name), Role::Title)
+        .then(format!("{word}  "), role);
+    if let Some(block) = chain.blocks.front() {
+        let quiet = (known.now_millis / 1000).saturating_sub(block.timestamp);
+        row = row.then(format!("#{}  ", grouped(&block.number.to_string())), Role::TextStrong);
+        if known.motion {
+            row = row.then(if quiet == 0 { "now".to_owned() } else { format!("{} ago", age(quiet)) }, Role::TextDim);
+        }
+    }
+    row.end(format!("id {}", identity.id), Role::TextDim)
+}
+
+/// Row of a chain's newest blocks: their interval, and how full the newest is.
+fn block_row(
+    chain: &ChainPage,
+    block: &BlockRow,
+    identity: &ChainIdentity,
+    known: &ScreenContext<'_>,
+    columns: usize,
+) -> Row {
+    let times: Vec<u64> = chain
+        .blocks
+        .iter()
+        .zip(chain.blocks.iter().skip(1))
+        .map(|(newer, older)| newer.timestamp.saturating_sub(older.timestamp))
+        .take(NEWEST_BLOCKS)
+        .collect();
+    let average = block_interval(chain, identity.interval_millis, &times);
+    let full = share(block.gas_used, block.gas_limit);
+    // A recording holds no base fee.
+    let text = match known.replayed() {
+        true => format!("block {full} full"),
+        false => format!("block {full} full  fee {}", gwei(block.base_fee_wei)),
+    };
+    let left = Row::new("  every ", Role::TextDim)
+        .then(average.map_or("–".to_owned(), |seconds| format!("{seconds} s ")), Role::Text);
+    // The bars use the space between the two texts. If there is too little, they share a line with the left
+    // text only.
+    let alone = columns.saturating_sub(styled_width(&left.left));
+    let room = alone.checked_sub(width(&text) + 2).filter(|room| *room >= LEAST_BARS).unwrap_or(alone);
+    let bars = sparkline(times.iter().rev().copied(), room.clamp(1, NEWEST_BLOCKS));
+    left.then(bars, Role::Chart).end(text, Role::TextDim)
+}
+
+/// Rows of a chain's endpoints: a dispute among them, a lack of them, and the state of each.
+fn endpoint_rows(all: &mut Vec<Row>, chain: &ChainPage, health: Option<&Health>) {
+    let endpoints = &chain.endpoints;
+    if let Some(dispute) = &endpoints.dispute {
+        all.push(Row::new("  ▲ ", Role::StateBad).then(dispute.as_str(), Role::StateBad).kept());
+        let what = "Only exits, revocations and cancellations are signed until the wrong endpoint is removed.";
+        all.push(Row::new("    ", Role::TextDim).then(what, Role::TextDim).kept());
+    }
+    match (endpoints.answering, endpoints.configured) {
+        (_, 0) => {}
+        (_, 1) => {
+            let what = "One endpoint: its answers are not cross-checked. Add a second one.";
+            all.push(Row::new("  ", Role::StateCare).then(what, Role::StateCare).kept());
+        }
+        (answering @ 0..=1, configured) => {
+            let what = format!("{answering} of {configured} endpoints responding: not cross-checked.");
+            all.push(Row::new("  ", Role::StateCare).then(what, Role::StateCare).kept());
+        }
+        (_, _) => {}
+    }
+    for endpoint in health.into_iter().flat_map(|health| &health.endpoints) {
+        let (mark, role) = mark_of(endpoint.condition.as_str());
+        let newest = endpoint.latencies.back().map_or("–".to_owned(), |latency| format!("{latency} ms"));
+        let behind = match endpoint.lag {
+            0 => String::new(),
+            1 => ", 1 block behind".to_owned(),
+            many => format!(", {many} blocks behind"),
+        };
+        all.push(
+            Row::new(format!("  {mark} "), role)
+                .then(format!("{} ", endpoint.name), Role::Text)
+                .then(sparkline(endpoint.latencies.iter().copied(), 16), Role::Chart)
+                .end(format!("{newest}{behind}"), Role::TextDim),
+        );
     }
 }
 

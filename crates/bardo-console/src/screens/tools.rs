@@ -5,7 +5,7 @@ use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::widgets::Widget;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::filter::Filter;
 use super::form::{FormFields, ToolForm, parameter_error, parameter_label};
@@ -101,10 +101,14 @@ impl Tools {
     fn open(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         let Some(tool) = self.selected(known) else { return Vec::new() };
         if tool.capability != CapabilityTier::Read {
-            let words = match (has_form(tool), signs(tool)) {
-                (true, _) => "this tool signs: its form is on screen 2 (key 2)",
-                (false, true) => "this tool signs: ask the Golem, or run it with `bardo call` from a shell",
-                (false, false) => "this tool signs nothing and changes records: run it with `bardo call` from a shell",
+            if has_form(tool) {
+                let (tool, params) = (tool.name.to_string(), Value::Object(Map::new()));
+                return vec![ScreenRequest::OpenForm { tool, params }];
+            }
+            let words = if signs(tool) {
+                "this tool signs: ask the Golem, or run it with `bardo call` from a shell"
+            } else {
+                "this tool signs nothing and changes records: run it with `bardo call` from a shell"
             };
             return vec![ScreenRequest::Notice(SafeText::clean(words, 120))];
         }
@@ -283,7 +287,7 @@ impl Widget for ToolDetails<'_> {
             (true, _) => "Enter runs · Esc back",
             (false, Some(tool)) if tool.capability == CapabilityTier::Read => "Enter opens its form",
             (false, None) => "Enter opens its form",
-            (false, Some(tool)) if has_form(tool) => "it signs: its form is on screen 2",
+            (false, Some(tool)) if has_form(tool) => "Enter opens its form on screen 2",
             (false, Some(tool)) if signs(tool) => "it signs: no form here",
             (false, Some(_)) => "no form here",
         };
@@ -459,11 +463,13 @@ impl ScreenView for Tools {
         Some(&mut self.filter)
     }
 
-    fn type_key(&mut self, key: Key, _known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {
+    fn type_key(&mut self, key: Key, known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {
         let Some(form) = &mut self.form else {
-            // A changed filter selects the first matching row.
-            (self.selected, self.offset) = (0, 0);
-            return self.filter.key(key);
+            let is_edited = self.filter.key(key);
+            // A changed filter selects the first tool with its words in the name, else the first that matches.
+            let named = self.tools(known).iter().position(|tool| self.filter.lets(tool.name.as_str()));
+            (self.selected, self.offset) = (named.unwrap_or(0), 0);
+            return is_edited;
         };
         match (key.code, key.modifiers) {
             (KeyCode::Esc, _) => {

@@ -120,7 +120,7 @@ const OF_TRANSACTIONS: [&str; 2] = ["speed_up_transaction", "cancel_transaction"
 
 /// Returns true for the tools with a form on this screen: all trading tools, those for liquidity and vaults, those that move
 /// the wallet's tokens, and those that act on protocol fees and hooks.
-pub(super) fn has_form(tool: &ToolInfo) -> bool {
+pub fn has_form(tool: &ToolInfo) -> bool {
     let moves_tokens =
         tool.category == Category::Wallet && signs(tool) && !OF_TRANSACTIONS.contains(&tool.name.as_str());
     let of_others = matches!(tool.category, Category::Fees | Category::Hook) && signs(tool);
@@ -418,6 +418,7 @@ impl ScreenView for Trade {
         let count = self.tools.len().max(1);
         match action {
             Action::Open => (self.typing, self.zoomed) = (true, false),
+            Action::Filter => return Some(vec![ScreenRequest::Palette("form ".to_owned())]),
             Action::Zoom => self.zoomed = !self.zoomed,
             Action::Back if self.zoomed => self.zoomed = false,
             Action::Left | Action::PreviousPanel => self.choose((self.chosen + count - 1) % count),

@@ -4,14 +4,15 @@
 mod pointer;
 
 use crossterm::event::KeyCode;
+use serde_json::{Map, Value};
 
 use super::call_details::CallDetails;
 use super::complete::{self, Candidate};
 use super::feed::CallStatus;
-use super::prompt::{self, PaletteEntry, PromptCommand};
+use super::prompt::{self, PaletteEntry, PaletteNames, PromptCommand};
 use super::{Effect, Frozen, NO_DECISION, QUESTION_MILLIS, STORY_TICKET, State};
 use crate::keymap::{Action, Context, Key};
-use crate::screens::ScreenId;
+use crate::screens::{ScreenId, ScreenRequest, has_form};
 use crate::scroll::ScrollOffset;
 use crate::widgets::decision::ends_words;
 use crate::widgets::decision::{Decision, DecisionOutcome, GUARD_MILLIS};
@@ -19,9 +20,19 @@ use crate::widgets::text_field::TextField;
 use bardo_base::id::CallId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
-use bardo_session::handle::{LeaveMode, ReplayControl, ReplayState, SessionCommand, SessionQuery};
+use bardo_session::handle::{LeaveMode, ReplayControl, ReplayState, SessionCommand, SessionInfo, SessionQuery};
 use bardo_session::market::MoneyKind;
 use bardo_session::questions::OFFER_NUMBER;
+
+/// What the palette lists of a session: its scenarios, and the tools with a form.
+fn palette_names(ready: Option<&SessionInfo>) -> PaletteNames<'_> {
+    let Some(ready) = ready else { return PaletteNames::default() };
+    let forms = ready.tools.iter().filter(|tool| has_form(tool));
+    PaletteNames {
+        shows: &ready.scenarios,
+        forms: forms.map(|tool| (tool.name.as_str(), tool.description.as_str())).collect(),
+    }
+}
 
 /// Part of a recording that an arrow key skips, in percent.
 const SCRUB_PERCENT: u8 = 5;
@@ -356,7 +367,7 @@ impl State {
             }
             return Vec::new();
         }
-        let shows = self.session.ready.as_ref().map_or(&[] as &[SafeText], |ready| ready.scenarios.as_slice());
+        let names = palette_names(self.session.ready.as_deref());
         match self.display.layers.last_mut() {
             Some(Layer::Decision(decision)) => match action {
                 Some(action @ (Action::DoIt | Action::Back | Action::Help)) => return self.layer_action(action),
@@ -371,7 +382,7 @@ impl State {
                     self.display.layers.push(Layer::Help { offset: ScrollOffset::default(), of: Context::Typing })
                 }
                 Some(Action::DoIt) => {
-                    let found = prompt::find(field.text(), shows);
+                    let found = prompt::find(field.text(), &names);
                     let chosen = found.get(*at).map(|entry| entry.command.clone());
                     self.display.layers.pop();
                     if let Some(command) = chosen {
@@ -380,7 +391,7 @@ impl State {
                 }
                 _ => match key.code {
                     KeyCode::Down | KeyCode::Tab => {
-                        *at = (*at + 1).min(prompt::find(field.text(), shows).len().saturating_sub(1));
+                        *at = (*at + 1).min(prompt::find(field.text(), &names).len().saturating_sub(1));
                     }
                     KeyCode::Up | KeyCode::BackTab => *at = at.saturating_sub(1),
                     _ => {
@@ -433,6 +444,10 @@ impl State {
                 let field = Box::new(TextField::holding("scenario "));
                 self.display.layers.push(Layer::Palette { field, at: 0 });
                 Vec::new()
+            }
+            PromptCommand::Forms => self.fulfil(ScreenRequest::Palette("form ".to_owned())),
+            PromptCommand::Form(tool) => {
+                self.fulfil(ScreenRequest::OpenForm { tool, params: Value::Object(Map::new()) })
             }
             PromptCommand::Begins(command) => {
                 self.display.prompt = Some(TextField::holding(command));
@@ -694,7 +709,7 @@ impl State {
 
     /// Palette entries that match the search text.
     pub fn palette(&self, field: &TextField) -> Vec<PaletteEntry> {
-        prompt::find(field.text(), self.shows())
+        prompt::find(field.text(), &palette_names(self.session.ready.as_deref()))
     }
 
     /// Names of the scenarios that can be played.

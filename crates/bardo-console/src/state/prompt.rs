@@ -22,6 +22,10 @@ pub enum PromptCommand {
     Shows,
     /// Asks for the rest of a command that begins like this.
     Begins(&'static str),
+    /// Lists the forms of the trade screen.
+    Forms,
+    /// Opens the form of this tool.
+    Form(String),
     /// Plays the current scenario from its start.
     Again,
     /// Command with an error, with a message for the operator.
@@ -34,7 +38,7 @@ pub struct PaletteEntry {
     /// Text to type for it.
     pub name: String,
     /// Description of the effect.
-    pub about: &'static str,
+    pub about: String,
     /// Meaning of the entry.
     pub command: PromptCommand,
 }
@@ -51,6 +55,7 @@ const ENTRIES: &[(&str, &str)] = &[
     ("paper", "simulate every action, sign nothing"),
     ("paper off", "resume signing; asks for a decision"),
     ("breaker reset", "close the failure breaker; asks for a decision"),
+    ("form", "choose a form of the trade screen: form TOOL"),
     ("label", "name an address: label ADDRESS NAME; with --watch its balances are shown"),
     ("mine", "mine a block on ethereum (devnet): mine [BLOCKS] [base]"),
     ("advance 3600", "advance ethereum by an hour (devnet): advance SECONDS [base]"),
@@ -130,6 +135,9 @@ pub fn parse(line: &str) -> PromptCommand {
         ("paper", [] | ["on"]) => send(SessionCommand::EnterPaper),
         ("paper", ["off"]) => send(SessionCommand::AskToLeavePaper),
         ("breaker", ["reset"]) => send(SessionCommand::AskToResetBreaker),
+        ("form", []) => PromptCommand::Forms,
+        // More words than a name are for the Golem.
+        ("form", [tool]) => PromptCommand::Form((*tool).to_owned()),
         ("label", []) => PromptCommand::Begins("label "),
         ("label", words) => label(words),
         ("step", []) => send(SessionCommand::Step),
@@ -198,27 +206,49 @@ fn shock(bps: &str, control: impl FnOnce(u32) -> DevnetControl) -> PromptCommand
     }
 }
 
+/// What the palette can list besides the commands and screens.
+#[derive(Debug, Clone, Default)]
+pub struct PaletteNames<'a> {
+    /// Names of the scenarios that can be played.
+    pub shows: &'a [SafeText],
+    /// Name and description of each tool with a form on the trade screen.
+    pub forms: Vec<(&'a str, &'a str)>,
+}
+
 /// Palette entries whose name or description matches the text letter by letter, closest first. Includes one entry per
-/// scenario.
-pub fn find(typed: &str, shows: &[SafeText]) -> Vec<PaletteEntry> {
-    let shows = shows.iter().map(|show| {
+/// scenario and per form.
+pub fn find(typed: &str, names: &PaletteNames<'_>) -> Vec<PaletteEntry> {
+    let shows = names.shows.iter().map(|show| {
         let name = format!("scenario {show}");
-        PaletteEntry { about: "play this scenario from its beginning", command: parse(&name), name }
+        PaletteEntry { about: "play this scenario from its beginning".to_owned(), command: parse(&name), name }
     });
-    let commands =
-        ENTRIES.iter().map(|(name, about)| PaletteEntry { name: (*name).to_owned(), about, command: parse(name) });
+    let forms = names.forms.iter().map(|(tool, about)| PaletteEntry {
+        name: format!("form {tool}"),
+        about: (*about).to_owned(),
+        command: PromptCommand::Form((*tool).to_owned()),
+    });
+    let commands = ENTRIES.iter().map(|(name, about)| PaletteEntry {
+        name: (*name).to_owned(),
+        about: (*about).to_owned(),
+        command: parse(name),
+    });
     let screens = ScreenId::ALL.into_iter().map(|screen| PaletteEntry {
         name: screen.name().to_lowercase(),
-        about: "go to this screen",
+        about: "go to this screen".to_owned(),
         command: PromptCommand::GoTo(screen),
     });
     let wanted = typed.trim().to_lowercase();
-    // While the scenarios are listed, the entry that lists them is left out.
-    let among_shows = wanted == "scenario" && shows.len() > 0;
+    // While the scenarios or forms are listed, the entry that lists them is left out.
+    let lists = |entry: &PaletteEntry| match entry.command {
+        PromptCommand::Shows => wanted == "scenario" && !names.shows.is_empty(),
+        PromptCommand::Forms => wanted == "form" && !names.forms.is_empty(),
+        _ => false,
+    };
     let mut found: Vec<(usize, PaletteEntry)> = commands
         .chain(shows)
-        .filter(|entry| !among_shows || entry.command != PromptCommand::Shows)
+        .chain(forms)
         .chain(screens)
+        .filter(|entry| !lists(entry))
         .filter_map(|entry| {
             let score = score(&entry.name, &wanted)
                 .or_else(|| entry.about.to_lowercase().contains(&wanted).then_some(1_000))?;
@@ -325,17 +355,38 @@ mod tests {
 
     #[test]
     fn the_palette_finds_by_letters_in_order() {
-        assert_eq!(find("hlt", &[]).first().map(|entry| entry.name.clone()), Some("halt".to_owned()));
-        assert_eq!(find("lgs", &[]).first().map(|entry| entry.name.clone()), Some("logs".to_owned()));
-        assert!(find("zzzz", &[]).is_empty());
+        assert_eq!(
+            find("hlt", &PaletteNames::default()).first().map(|entry| entry.name.clone()),
+            Some("halt".to_owned())
+        );
+        assert_eq!(
+            find("lgs", &PaletteNames::default()).first().map(|entry| entry.name.clone()),
+            Some("logs".to_owned())
+        );
+        assert!(find("zzzz", &PaletteNames::default()).is_empty());
+    }
+
+    #[test]
+    fn every_form_has_an_entry_and_the_bare_word_lists_them() {
+        assert_eq!(parse("form"), PromptCommand::Forms);
+        assert_eq!(parse("form lending_supply"), PromptCommand::Form("lending_supply".to_owned()));
+        assert!(matches!(parse("form an opinion of UNI"), PromptCommand::Send(_)), "a remark");
+        let forms = vec![("lending_supply", "Supplies a token to Aave."), ("vault_deposit", "Deposits a token.")];
+        let names = PaletteNames { shows: &[], forms };
+        let found = |typed: &str| find(typed, &names).into_iter().map(|one| one.name).collect::<Vec<_>>();
+        assert_eq!(found("form "), ["form lending_supply", "form vault_deposit"]);
+        assert_eq!(found("supply").first().map(String::as_str), Some("form lending_supply"));
+        assert_eq!(found("to aave"), ["form lending_supply"], "words of the description");
     }
 
     #[test]
     fn every_show_has_an_entry_and_the_bare_word_is_no_remark() {
         assert_eq!((parse("scenario"), parse("restart")), (PromptCommand::Shows, PromptCommand::Again));
         let shows = ["first-tour", "price-moved"].map(|name| SafeText::clean(name, 40));
-        let all: Vec<PaletteEntry> =
-            find("scenario ", &shows).into_iter().filter(|one| one.name.contains(' ')).collect();
+        let all: Vec<PaletteEntry> = find("scenario ", &PaletteNames { shows: &shows, forms: Vec::new() })
+            .into_iter()
+            .filter(|one| one.name.contains(' '))
+            .collect();
         let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["scenario first-tour", "scenario price-moved"]);
         let play = SessionCommand::Scenario { name: "price-moved".to_owned() };

@@ -278,7 +278,7 @@ fn the_page_agrees_with_the_chain() {
     let (pace, market) = (BlockPace::Manual, MarketMode::On);
     let config = SandboxConfig { seed: 5, start_time, pace, clock: None, market, keeper: true };
     let sandbox = Sandbox::boot(&config, &|_| {}).unwrap();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let runtime = bardo_base::runtime::multi_threaded(None).unwrap();
     runtime.block_on(async {
         let wallet = sandbox.accounts()[0];
         for (place, (network, chain)) in sandbox.description().networks().into_iter().zip(sandbox.chains()).enumerate()

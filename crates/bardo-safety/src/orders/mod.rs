@@ -50,6 +50,7 @@ use bardo_base::units::Usd;
 use bardo_store::{Store, StoreError};
 use golem_chain::network::Network;
 use golem_chain::provider::{ChainClient, ProviderError};
+use golem_chain::sender::{self, RecordError};
 use golem_protocols::across::quote::FeeGateway;
 use golem_protocols::intents::gateway::IntentGateway;
 use golem_protocols::uniswap::gateway::{OrderGateway, ServiceReport};
@@ -134,6 +135,9 @@ pub enum OrderError {
     /// The ledger rejected the update.
     #[error(transparent)]
     Ledger(#[from] ReserveError),
+    /// The record of sent transactions could not be read.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// A chain did not answer.
     #[error("the chain did not respond: {0}")]
     Chain(#[from] ProviderError),
@@ -152,7 +156,7 @@ impl From<OrderError> for ToolError {
     fn from(error: OrderError) -> Self {
         let code = match &error {
             OrderError::Chain(cause) => return cause.clone().into(),
-            OrderError::Store(_) | OrderError::Ledger(_) => ErrorCode::StoreUnavailable,
+            OrderError::Store(_) | OrderError::Ledger(_) | OrderError::Record(_) => ErrorCode::StoreUnavailable,
             OrderError::InvalidAnswer(_) => ErrorCode::ChainInconsistent,
             OrderError::Unknown(_) => ErrorCode::ValidationFailed,
             OrderError::NoChain(_) => ErrorCode::ChainUnknown,
@@ -272,6 +276,15 @@ impl Orders {
     /// The database's failure.
     pub fn live(&self) -> Result<Vec<OrderRecord>, OrderError> {
         Ok(self.inner.store.read(record::live)?)
+    }
+
+    /// Returns the transactions of this ledger in blocks of a chain that were signed since a time, in milliseconds since the
+    /// Unix epoch, and whose bytes contain an address; see [`sender::included_with`].
+    ///
+    /// # Errors
+    /// The database's failure.
+    pub fn transactions_with(&self, chain_id: u64, address: Address, since: u64) -> Result<Vec<B256>, OrderError> {
+        Ok(self.inner.store.read(|connection| sender::included_with(connection, chain_id, address, since))?)
     }
 
     /// Returns the amount of a token that signed orders of an account may still take, in raw units.

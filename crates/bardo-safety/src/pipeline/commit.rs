@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use alloy::primitives::{B256, Log, U256};
+use alloy::primitives::{Address, B256, Log, U256};
+use rusqlite::Transaction;
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug_span, instrument};
@@ -22,7 +23,7 @@ use super::{PermitSlot, Pipeline, PipelineRefusal, PreparedAction, Preview, cons
 use crate::approval::Consent;
 use crate::audit::{self, AuditError, AuditKind, LogEntry};
 use crate::orders::OrderState;
-use crate::orders::record::{self, OrderFigures, OrderRecord};
+use crate::orders::record::{self, ManualExit, OrderFigures, OrderRecord};
 use crate::permit::{self, PermitFault, PermitUseRecord};
 use crate::policy_engine::{ActionEnd, Reservation, ReserveError};
 use crate::proposal::{LegPurpose, ReplacedTx};
@@ -280,7 +281,7 @@ impl Pipeline {
         let work = async move {
             let result = match pipeline.inner.paper.clone() {
                 Some(paper) => pipeline.carry_out_on_paper(prepared, consent, lock, paper).await,
-                None => pipeline.carry_out(prepared, consent, lock).await,
+                None => Box::pin(pipeline.carry_out(prepared, consent, lock)).await,
             };
             if let Err(refusal) = &result {
                 pipeline.refuse(&payload, permit_id, refusal).await;
@@ -436,7 +437,7 @@ impl Pipeline {
         let next = nonce.zip(next.map(|(_, fees)| fees));
         let used = PermitUsed { permit_id, simulation_hash: prepared.preview.permit.simulation_hash };
         self.emit(&prepared.preview.payload, EventKind::PermitConsumed(used));
-        self.run_plan(prepared, assessment, held, next, at_work).await
+        Box::pin(self.run_plan(prepared, assessment, held, next, at_work)).await
     }
 
     /// Acquires the account lock for the duration of the plan. `None` for a part of a plan that already holds it, and
@@ -525,7 +526,6 @@ impl Pipeline {
         let (rules, clock, permit) =
             (Arc::clone(&self.inner.rules), Arc::clone(&self.inner.clock), preview.permit.clone());
         let wrapped = prepared.reader.network().book.contract(KnownContract::WrappedNative);
-        let whose = (proposal.chain_id, proposal.account);
         let queue = self.inner.queue.clone();
         let (pipeline, prepared) = (self.clone(), prepared.clone());
         let written = self.inner.store.write(move |transaction| {
@@ -556,15 +556,8 @@ impl Pipeline {
                 return Err(PermitFault::Consumed.into());
             }
             let held = ReservedSpend { reservation, spent, gas };
-            if let Some(pair) = traded(&payload) {
-                let exit = inputs.simulation.as_ref().and_then(|simulated| exit_by_hand(&payload, simulated));
-                let open = record::conflicting_orders(transaction, whose, &pair, wrapped, exit)?;
-                if let Some(order) = open.first() {
-                    // An expired order only waits for recovery to read its end from the chain, a block or two later.
-                    let lasts_seconds = order.usable_until().saturating_sub(now / 1_000).max(MIN_RETRY_AFTER_SECONDS);
-                    return Err(GateError::Replaces { order: order.hash, lasts_seconds });
-                }
-            }
+            let exit = inputs.simulation.as_ref().and_then(|simulated| exit_by_hand(&payload, simulated));
+            no_open_order(transaction, &payload, wrapped, exit, now)?;
             let order = figures.and_then(|figures| pipeline.record_of(&prepared, figures, &held, now));
             if let Some(record) = &order {
                 record::insert(transaction, record)?;
@@ -680,5 +673,25 @@ const fn purpose(purpose: LegPurpose) -> TxPurpose {
         LegPurpose::Approve => TxPurpose::Approve,
         LegPurpose::Main => TxPurpose::Main,
         LegPurpose::CleanUp => TxPurpose::CleanUp,
+    }
+}
+
+/// Refuses an action whose pair has an open order of the same account.
+fn no_open_order(
+    transaction: &Transaction<'_>,
+    payload: &SigningPayload,
+    wrapped: Option<Address>,
+    exit: Option<ManualExit>,
+    now: u64,
+) -> Result<(), GateError> {
+    let Some(pair) = traded(payload) else { return Ok(()) };
+    let whose = (payload.proposal().chain_id, payload.proposal().account);
+    match record::conflicting_orders(transaction, whose, &pair, wrapped, exit)?.first() {
+        Some(order) => {
+            // An expired order only waits for recovery to read its end from the chain, a block or two later.
+            let lasts_seconds = order.usable_until().saturating_sub(now / 1_000).max(MIN_RETRY_AFTER_SECONDS);
+            Err(GateError::Replaces { order: order.hash, lasts_seconds })
+        }
+        None => Ok(()),
     }
 }

@@ -99,7 +99,7 @@ impl Pipeline {
             expected_outcome: SafeText::clean("an agent's order that delays this exit is cancelled", 200),
             ..payload.proposal().clone()
         };
-        let preview = self.preview(proposal, account, phase_request).await?;
+        let preview = Box::pin(self.preview(proposal, account, phase_request)).await?;
         Ok(Some(BlockingOrderCancel { preview, order }))
     }
 }

@@ -493,7 +493,7 @@ impl Pipeline {
         like: &'a PreparedAction,
     ) -> BoxFuture<'a, Result<CommitOutcome, PipelineRefusal>> {
         Box::pin(async move {
-            let preview = self.preview(proposal, like.account.clone(), like.phase_request.clone()).await?;
+            let preview = Box::pin(self.preview(proposal, like.account.clone(), like.phase_request.clone())).await?;
             self.commit_by(LockSource::Outer, preview.permit.permit_id, Consent::None).await
         })
     }

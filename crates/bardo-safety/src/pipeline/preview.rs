@@ -32,6 +32,7 @@ use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::model::{Check, Phase, RuleName};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
+use golem_chain::network::KnownContract;
 use golem_chain::network::NetworkKind;
 use golem_chain::sender::{self, LaneError, RecordError, TxRecord};
 use golem_chain::token::TokenId;
@@ -108,7 +109,7 @@ impl Pipeline {
     ) -> Result<Preview, PipelineRefusal> {
         let reader = self.reader(proposal.chain_id)?;
         let payload = self.prepare_payload(&proposal, &*account).await?;
-        let previewed = self.preview_on(&payload, reader, account, phase_request).await;
+        let previewed = Box::pin(self.preview_on(&payload, reader, account, phase_request)).await;
         match &previewed {
             Ok(preview) => {
                 Span::current().record("permit_id", display(preview.permit.permit_id));
@@ -324,14 +325,18 @@ impl Pipeline {
         Ok(UnderWay { promised, next_nonce, unsettled: own.map(TxRecord::hash).collect() })
     }
 
-    /// Refuses an action that allows a spender what an open order could take, after that order has ended: the allowance
-    /// would be too large.
+    /// Refuses an action that allows Permit2 what an open order could take, after that order has ended: the allowance
+    /// would be too large. Other allowances leave no room for orders.
     pub(super) fn order_has_ended(&self, preview: &Preview) -> Result<(), PipelineRefusal> {
         if preview.simulated.only_revokes {
             return Ok(());
         }
         let now = self.promised(&preview.payload)?;
-        let allowed = preview.payload.proposal().allowances.iter().filter_map(|bound| match bound.token.id {
+        let proposal = preview.payload.proposal();
+        let permit2 = self.reader(proposal.chain_id)?.network().book.contract(KnownContract::Permit2);
+        let of_orders =
+            proposal.allowances.iter().filter(|bound| permit2.is_none_or(|permit2| bound.spender == permit2));
+        let allowed = of_orders.filter_map(|bound| match bound.token.id {
             TokenId::Erc20(token) => Some(token),
             TokenId::Native => None,
         });

@@ -52,8 +52,8 @@ pub use lane::{
     release_nonce, reserved,
 };
 pub use record::{
-    RecordError, SendPermit, SendRoute, TxRecord, acknowledge_late_inclusion, keep, kin, late_inclusions, load, open,
-    sendable, signed_for, store_replacement,
+    RecordError, SendPermit, SendRoute, TxRecord, acknowledge_late_inclusion, included_with, keep, kin,
+    late_inclusions, load, open, sendable, signed_for, store_replacement,
 };
 pub use relay::{PrivateRelay, RelayStatus};
 pub use replace::{SignedCall, store_repetition, store_rival, waiting_of};

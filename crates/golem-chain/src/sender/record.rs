@@ -552,6 +552,32 @@ pub fn open(connection: &Connection, chain_id: u64) -> Result<Vec<TxRecord>, Rec
     select(connection, "chain_id = ?1 AND settled_at IS NULL", [counted(chain_id, "the chain's id")?])
 }
 
+/// Most transactions that [`included_with`] looks through: the newest of all chains.
+const LOOKED_THROUGH: i64 = 2_000;
+
+/// Hashes of the newest transactions of a chain that are in a block, were stored since a time in milliseconds since the Unix
+/// epoch, and whose bytes contain an address, such as that of a contract they call, oldest first.
+///
+/// # Errors
+/// [`RecordError::Store`], or an error for an invalid row.
+pub fn included_with(
+    connection: &Connection,
+    chain_id: u64,
+    address: Address,
+    since: u64,
+) -> Result<Vec<B256>, RecordError> {
+    // By rowid, so that the ledger's length does not matter.
+    let mut statement = connection.prepare_cached(
+        "SELECT hash FROM (SELECT rowid AS at, hash, chain_id, state, stored_at, raw FROM sender_transaction
+                           ORDER BY rowid DESC LIMIT ?1)
+         WHERE chain_id = ?2 AND state = 'included' AND stored_at >= ?3 AND instr(raw, ?4) > 0 ORDER BY at",
+    )?;
+    let values =
+        params![LOOKED_THROUGH, counted(chain_id, "the chain's id")?, counted(since, "a time")?, address.as_slice()];
+    let hashes = statement.query_map(values, |row| row.get::<_, [u8; 32]>(0))?;
+    Ok(hashes.collect::<Result<Vec<_>, _>>()?.into_iter().map(B256::from).collect())
+}
+
 /// Every transaction that was signed for these nonces of an account, ordered by nonce, whatever its state.
 ///
 /// # Errors

@@ -100,7 +100,9 @@ impl TxSender {
             None => (FaultTreatment::WaitForReceipt, Some(SendEvent::Accepted)),
             Some((class, _)) => class.treatment(),
         };
-        let note = fault.as_ref().map(|(_, words)| words.clone());
+        // An endpoint that has the transaction already refuses nothing.
+        let refused = fault.as_ref().filter(|(class, _)| *class != SendFault::AlreadyKnown);
+        let note = refused.map(|(_, words)| words.clone());
         let now = self.0.clock.now_millis();
         let record = Arc::new(record);
         let state = self

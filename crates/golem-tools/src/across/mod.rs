@@ -3,6 +3,8 @@
 
 pub(crate) mod status;
 
+pub use status::{InTransit, in_transit};
+
 use alloy::primitives::{Address, U256, U512};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -11,7 +11,7 @@ use alloy::primitives::{Address, B256, Log, U256};
 use alloy::providers::Provider as _;
 use alloy::sol_types::SolEvent as _;
 
-use crate::engine::ConnectedChain;
+use crate::engine::{ConnectedChain, ToolEnvironment};
 use crate::market::logs::{LogBudget, LogQuery, PlacedLog, read_backwards};
 use crate::shared::head_time;
 use bardo_abi::across::{AcrossRelay, AcrossSpokePool};
@@ -158,6 +158,60 @@ pub(crate) async fn deposits<'a>(
     Ok(KnownDeposits { deposits: known, is_partial })
 }
 
+/// Time for which an own deposit is followed, in milliseconds: three days. Refunds follow within hours.
+const FOLLOWED_MILLIS: u64 = 3 * 86_400_000;
+
+/// Own deposits that are on their way.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct InTransit {
+    /// Token and amount of each deposit that nobody filled and that was not paid back, on its source, in raw units.
+    pub deposits: Vec<(Address, U256)>,
+    /// True if what became of one could not be told: it is in no figure.
+    pub is_partial: bool,
+}
+
+/// Reads what an account has on its way through Across from a chain. Only deposits in transactions of this ledger count:
+/// anybody may deposit in the name of an account.
+///
+/// # Errors
+/// The errors of the source, or of the ledger. A destination that does not answer makes the figure partial.
+pub async fn in_transit(
+    world: &ToolEnvironment,
+    source: &ConnectedChain,
+    account: Address,
+) -> Result<InTransit, ToolError> {
+    let network = source.network();
+    let (Some(pool), Some(orders)) = (network.book.contract(KnownContract::AcrossSpokePool), &world.orders) else {
+        return Ok(InTransit::default());
+    };
+    let since = world.clock.now_millis().saturating_sub(FOLLOWED_MILLIS);
+    let sent = orders.transactions_with(network.chain_id, pool, since)?;
+    let mut known = Vec::new();
+    for transaction in sent {
+        let receipt = source.client.agreed().get_transaction_receipt(transaction).await.map_err(ProviderError::from)?;
+        let Some(receipt) = receipt.filter(|receipt| receipt.status()) else { continue };
+        let logs = receipt.logs().iter().filter(|log| log.address() == pool);
+        let number = receipt.block_number.unwrap_or_default();
+        let own = logs.filter_map(|log| opened(&log.inner, (transaction, number), network.chain_id));
+        known.extend(own.filter(|deposit| address_of(deposit.relay.depositor) == Some(account)));
+    }
+    look_all(&mut known, &|chain_id| world.chain(&chain_id.to_string())).await;
+    let expired = known.iter().filter(|deposit| deposit.state == DepositState::Expired);
+    if let Some(first) = expired.map(|deposit| deposit.deposited.1).min() {
+        let paid = refunds(source, (pool, account), (first, head_number(source).await?)).await?;
+        allot(&mut known, &paid);
+    }
+    let open = |deposit: &&KnownDeposit| matches!(deposit.state, DepositState::Pending | DepositState::Expired);
+    let deposits = known
+        .iter()
+        .filter(open)
+        .filter_map(|deposit| Some((address_of(deposit.relay.inputToken)?, deposit.relay.inputAmount)));
+    Ok(InTransit {
+        deposits: deposits.collect(),
+        is_partial: known.iter().any(|deposit| deposit.state == DepositState::Unclear),
+    })
+}
+
 /// The newest deposits that a query finds, the oldest first; true if there may be others.
 async fn newest(
     source: &ConnectedChain,
@@ -166,7 +220,8 @@ async fn newest(
 ) -> Result<(Vec<KnownDeposit>, bool), ToolError> {
     let read = read_backwards(source, query, range, &mut LogBudget::new(REQUESTS, LOGS), |_| false).await?;
     let origin = source.network().chain_id;
-    let mut known: Vec<KnownDeposit> = read.logs.iter().filter_map(|log| opened(log, origin)).collect();
+    let found = read.logs.iter().filter_map(|log| opened(&log.log, (log.transaction, log.number), origin));
+    let mut known: Vec<KnownDeposit> = found.collect();
     let skipped = known.len().saturating_sub(MOST_DEPOSITS);
     known.drain(..skipped);
     Ok((known, skipped > 0 || read.from > range.0))
@@ -189,12 +244,12 @@ async fn look_all<'a>(known: &mut [KnownDeposit], to: &impl Fn(u64) -> Result<&'
     }
 }
 
-fn opened(placed: &PlacedLog, origin: u64) -> Option<KnownDeposit> {
-    let event = DepositEvent::decode(&placed.log, origin)?;
+fn opened(log: &Log, deposited: (B256, u64), origin: u64) -> Option<KnownDeposit> {
+    let event = DepositEvent::decode(log, origin)?;
     Some(KnownDeposit {
         destination_chain_id: u64::try_from(event.destination_chain_id).ok()?,
         relay: event.relay,
-        deposited: (placed.transaction, placed.number),
+        deposited,
         state: DepositState::Pending,
         filled_by: None,
         relayer: None,

@@ -230,30 +230,8 @@ impl ReadTool for GetPortfolio {
             }
             Some(books) => (Some(books.since(params.since).await?), None),
         };
-        let mut explanation = format!("The account holds {}", dollars(total));
-        if !in_positions.is_zero() {
-            explanation.push_str(&format!(", of which {} in liquidity positions", dollars(in_positions)));
-        }
-        if !in_vaults.is_zero() {
-            explanation.push_str(&format!(", of which {} in vaults", dollars(in_vaults)));
-        }
-        if !lending.is_empty() {
-            explanation.push_str(&format!(", with {} supplied to Aave", dollars(supplied)));
-        }
-        if !owed.is_zero() {
-            explanation.push_str(&format!(", after debts of {}", dollars(owed)));
-        }
-        explanation.push_str(if all_priced {
-            "."
-        } else {
-            ", plus tokens, positions, shares or debts without a price."
-        });
-        if owed > gross {
-            explanation.push_str(" The debts are worth more than everything that is held.");
-        }
-        for security in lending.iter().filter_map(HeldLending::security) {
-            explanation.push_str(&format!(" {security}."));
-        }
+        let worth = PortfolioWorth { total, in_positions, in_vaults, supplied, owed, exceeds_gross: owed > gross };
+        let mut explanation = worth.explained(&lending, all_priced);
         if let Some(sums) = &sums {
             explanation.push_str(&format!(" Realised after gas and fees: {}.", signed_dollars(sums.net)));
         }
@@ -283,6 +261,48 @@ impl ReadTool for GetPortfolio {
             not_read: NOT_READ.to_vec(),
         };
         Ok(ToolReply::new(output, explanation))
+    }
+}
+
+/// Value of all holdings, in dollars.
+struct PortfolioWorth {
+    /// Everything, after debts.
+    total: Usd,
+    in_positions: Usd,
+    in_vaults: Usd,
+    supplied: Usd,
+    owed: Usd,
+    /// True if the debts are worth more than what is held.
+    exceeds_gross: bool,
+}
+
+impl PortfolioWorth {
+    fn explained(&self, lending: &[HeldLending], all_priced: bool) -> String {
+        let mut explanation = format!("The account holds {}", dollars(self.total));
+        if !self.in_positions.is_zero() {
+            explanation.push_str(&format!(", of which {} in liquidity positions", dollars(self.in_positions)));
+        }
+        if !self.in_vaults.is_zero() {
+            explanation.push_str(&format!(", of which {} in vaults", dollars(self.in_vaults)));
+        }
+        if !lending.is_empty() {
+            explanation.push_str(&format!(", with {} supplied to Aave", dollars(self.supplied)));
+        }
+        if !self.owed.is_zero() {
+            explanation.push_str(&format!(", after debts of {}", dollars(self.owed)));
+        }
+        explanation.push_str(if all_priced {
+            "."
+        } else {
+            ", plus tokens, positions, shares or debts without a price."
+        });
+        if self.exceeds_gross {
+            explanation.push_str(" The debts are worth more than everything that is held.");
+        }
+        for security in lending.iter().filter_map(HeldLending::security) {
+            explanation.push_str(&format!(" {security}."));
+        }
+        explanation
     }
 }
 

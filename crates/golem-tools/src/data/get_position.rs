@@ -1,10 +1,12 @@
 //! `get_position`: amounts, range, fees and value of liquidity positions.
 
+use alloy::eips::BlockId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::engine::{CallContext, ReadTool, ToolDef, ToolReply};
+use crate::lp::history::{TimeInRange, pool_of, time_in_range};
 use crate::positions::{self, MOST_POSITIONS, PositionRow};
 use crate::shared::invalid;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -24,7 +26,13 @@ pub struct Params {
     position_id: OneOrMany,
     /// Chain name, alias or decimal id.
     chain: String,
+    /// Hours before now, from 1 to 72, over which the time in the range is measured from the pool's swaps; for one position.
+    /// Without it, that time is not measured.
+    history_hours: Option<u64>,
 }
+
+/// Maximum number of hours that the time in the range is measured over.
+const MOST_HOURS: u64 = 72;
 
 /// One identity, or several.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -47,6 +55,9 @@ pub struct Output {
     agreed_by_endpoints: bool,
     /// Positions in the order of the request.
     positions: Vec<PositionRow>,
+    /// Time that the position was in its range; absent if it was not requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<TimeInRange>,
 }
 
 /// Implementation of `get_position`; see [`TOOL_DEF`].
@@ -57,7 +68,8 @@ impl ReadTool for GetPosition {
         name: "get_position",
         description: "Shows liquidity positions of Uniswap V3 and V4, anybody's: range, current amounts and those at both \
                       ends of the range, what can be collected now to the smallest unit, share of the pool's liquidity, \
-                      hook, and value. Where a hook takes part in a withdrawal, one is simulated; a position that it does \
+                      hook, and value; with history_hours also the part of that time that one position was in its range. \
+                      Where a hook takes part in a withdrawal, one is simulated; a position that it does \
                       not let out is worth nothing. All figures are from one block.",
         category: Category::Data,
         capability: CapabilityTier::Read,
@@ -99,6 +111,14 @@ impl ReadTool for GetPosition {
         }
         let ids = named.iter().map(|text| text.parse().map_err(|error| invalid("position_id", &error)));
         let ids = ids.collect::<Result<Vec<PositionId>, ToolError>>()?;
+        if let Some(hours) = params.history_hours {
+            if ids.len() != 1 {
+                return Err(invalid("history_hours", &"the time in the range is measured for one position: name one"));
+            }
+            if !(1..=MOST_HOURS).contains(&hours) {
+                return Err(invalid("history_hours", &format_args!("use 1 to {MOST_HOURS} hours")));
+            }
+        }
         context.step("Reading positions");
         let (head, read) = positions::read(chain, &ids).await?;
         let rows = ids.iter().zip(&read.states).map(|(id, state)| match state {
@@ -106,8 +126,18 @@ impl ReadTool for GetPosition {
             None => Err(not_found(chain.network(), *id)),
         });
         let rows = rows.collect::<Result<Vec<_>, ToolError>>()?;
+        let history = match (params.history_hours, ids.as_slice(), read.states.as_slice()) {
+            (Some(hours), [id], [Some(state)]) => {
+                let pool = pool_of(chain, state, BlockId::hash(head.hash)).await?;
+                Some(time_in_range(chain, &head, (*id, state), &pool, hours).await?)
+            }
+            _ => None,
+        };
         let explanation = match rows.as_slice() {
-            [one] => one.sentence(),
+            [one] => match &history {
+                Some(history) => format!("{} {}", one.sentence(), history.sentence()),
+                None => one.sentence(),
+            },
             many => format!("{} positions on {}.", many.len(), chain.network().name),
         };
         let output = Output {
@@ -115,6 +145,7 @@ impl ReadTool for GetPosition {
             block_number: head.number,
             agreed_by_endpoints: chain.client.has_several_endpoints(),
             positions: rows,
+            history,
         };
         Ok(ToolReply::new(output, explanation))
     }

@@ -2,50 +2,36 @@
 //! arbitrage, the swap of what the range does not take, and gas, over a stated horizon. Shared by
 //! `compute_rebalance_candidate`, which shows it, and `rebalance_position`, which needs it.
 
-use std::collections::BTreeMap;
-
 use alloy::eips::BlockId;
-use alloy::primitives::{B256, I256, U256, U512};
-use alloy::sol_types::SolEvent as _;
+use alloy::primitives::{U256, U512};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::history::{INTERVAL, PoolHistory, pool_history, pool_of};
 use super::named_pool::NamedPool;
 use super::range::RangeWish;
-use crate::blocks::{BlockPoint, block, first_block_since, is_on_chain};
+use crate::blocks::BlockPoint;
 use crate::data::get_position::not_found;
 use crate::engine::{CallContext, ConnectedChain};
 use crate::market::fixed::Fixed;
-use crate::market::logs::{LogBudget, LogQuery, PlacedLog, inconsistent, read_backwards};
-use crate::market::swaps::intervals_of_blocks;
 use crate::positions::{self, AmountPair, Described, impossible};
 use crate::shared::{invalid, per_whole};
 use crate::swap_query::SwapQuery;
-use bardo_abi::uniswap_v3::UniswapV3Pool;
-use bardo_abi::uniswap_v4::PoolManager;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::units::{Rounding, SignedUsd, TokenAmount, Usd};
 use golem_chain::network::KnownContract;
 use golem_chain::token::{TokenId, TokenInfo};
 use golem_protocols::uniswap::outlook::{
-    MarketSample, PoolTrade, RangeOutlook, exchange_into, in_token1, liquidity_after_exchange,
+    MarketSample, RangeOutlook, exchange_into, in_token1, liquidity_after_exchange,
 };
-use golem_protocols::uniswap::pool_id::PoolId;
 use golem_protocols::uniswap::positions::{PoolState, PositionId, PositionPool, PositionState};
 use golem_protocols::uniswap::ratio::Ratio;
 use golem_protocols::uniswap::v3::math::MathError;
 use golem_protocols::uniswap::v3::position::{TickRange, price_of};
-use golem_protocols::uniswap::v3::tick_math::tick_at_sqrt_price;
 
-/// Length of the intervals that the variance is taken from, in seconds. Short enough for many of them, and long enough
-/// that the price of each is not that of a single swap.
-const INTERVAL: u64 = 300;
 /// Least numbers of swaps and of intervals that figures are computed from.
 const LEAST_SWAPS: usize = 20;
 const LEAST_INTERVALS: usize = 12;
-/// Maximum number of logs, and of requests for them.
-const MOST_LOGS: usize = 20_000;
-const MOST_REQUESTS: u32 = 40;
 
 /// Hours that are read, and that the expectation is over, if a call names none.
 pub(super) const USUAL_HOURS: u64 = 24;
@@ -267,19 +253,12 @@ pub(super) async fn ground(
     let (key, contracts) = (state.key, positions::contracts(chain)?);
     let (provider, at) = (chain.client.agreed(), BlockId::hash(head.hash));
     let pair = [key.token0, key.token1];
-    let pool = match (other, key.pool) {
-        (Some(named), _) => named
+    let pool = match other {
+        Some(named) => named
             .read(&contracts, provider, pair, at)
             .await?
             .ok_or_else(|| named.missing([&read.symbol(key.token0), &read.symbol(key.token1)]))?,
-        (None, PositionPool::Contract(_)) => contracts
-            .pool_state(provider, pair, key.fee, at)
-            .await?
-            .ok_or_else(|| inconsistent(chain, "has a position whose pool it does not have"))?,
-        (None, PositionPool::Keyed(pool)) => contracts
-            .keyed_pool_state(provider, pool, at)
-            .await?
-            .ok_or_else(|| inconsistent(chain, "has a position whose pool it does not have"))?,
+        None => pool_of(chain, &state, at).await?,
     };
     let range = match wish {
         None if pool.pool.id() != key.pool.id() => {
@@ -486,45 +465,12 @@ async fn quote(
     }))
 }
 
-/// Swap of a pool with its place.
-struct PlacedTrade {
-    block: (u64, B256, Option<u64>),
-    trade: PoolTrade,
-}
-
-/// Reads the pool's swaps of the last hours.
+/// Reads the pool's swaps of the last hours, as a sample of its market.
 async fn sample(chain: &ConnectedChain, ground: &Ground, hours: u64) -> Result<(MarketSample, SampleRow), Unweighed> {
-    let (head, pool) = (ground.head, &ground.pool);
-    let start = head.time.saturating_sub(hours.saturating_mul(3_600));
-    let first = first_block_since(chain, start, &head).await?;
-    let (address, event, id) = match pool.pool.id() {
-        PoolId::Contract(address) => (address, UniswapV3Pool::Swap::SIGNATURE_HASH, None),
-        PoolId::Keyed(id) => {
-            (chain.contract(KnownContract::V4PoolManager)?, PoolManager::Swap::SIGNATURE_HASH, Some(id))
-        }
-    };
-    let query = LogQuery { addresses: vec![address], events: vec![event], first: id, second: None, third: None };
-    let mut budget = LogBudget::new(MOST_REQUESTS, MOST_LOGS);
-    let range = read_backwards(chain, &query, (first.number, head.number), &mut budget, |_| false).await?;
-    let invalid_log = || inconsistent(chain, "returned a log that no pool emits");
-    let trades = range.logs.iter().map(|log| decode(pool, log).ok_or_else(invalid_log));
-    let trades = trades.collect::<Result<Vec<PlacedTrade>, ToolError>>()?;
-    let blocks: Vec<_> = trades.iter().map(|trade| trade.block).collect();
-    let intervals = intervals_of_blocks(chain, blocks, INTERVAL).await?;
-    let was_limited = range.from > first.number;
-    let begins = match was_limited {
-        true => block(chain, range.from.into()).await?.map_or(head.time, |block| block.time),
-        false => first.time,
-    };
-    // Logs are requested by number: they are those of this head only if it is still on the chain.
-    if !is_on_chain(chain, (head.number, head.hash)).await? {
-        let what = format_args!("{} reorganised while its swaps were read", chain.network());
-        let error = ToolError::new(ErrorCode::ChainInconsistent, what).suggest("Try again after the next block.");
-        return Err(Unweighed::Failed(error));
-    }
-    let closes = closes(&trades, &intervals, head.time);
+    let head = ground.head;
+    let PoolHistory { trades, closes, from_block, seconds, was_limited, .. } =
+        pool_history(chain, &head, &ground.pool, hours).await?;
     let (swap_count, return_count) = (trades.len(), closes.len().saturating_sub(1));
-    let seconds = head.time.saturating_sub(begins);
     if swap_count < LEAST_SWAPS || return_count < LEAST_INTERVALS {
         let what = format_args!(
             "too little data: {swap_count} swaps of the pool in {} minutes with {return_count} price changes over {} minutes \
@@ -539,7 +485,7 @@ async fn sample(chain: &ConnectedChain, ground: &Ground, hours: u64) -> Result<(
         return Err(Unweighed::Unknown(error));
     }
     let row = SampleRow {
-        from_block: range.from,
+        from_block,
         to_block: head.number,
         seconds,
         swap_count,
@@ -548,60 +494,7 @@ async fn sample(chain: &ConnectedChain, ground: &Ground, hours: u64) -> Result<(
         volatility_pct: String::new(),
         was_limited,
     };
-    let trades = trades.into_iter().map(|placed| placed.trade).collect();
     Ok((MarketSample { trades, closes, interval: INTERVAL, seconds }, row))
-}
-
-/// Prices at the ends of the intervals from that of the first swap up to the one of `until`, in seconds since the Unix
-/// epoch. An interval without a swap repeats the price before it.
-fn closes(trades: &[PlacedTrade], intervals: &BTreeMap<u64, u64>, until: u64) -> Vec<U256> {
-    let mut last_of = BTreeMap::new();
-    for placed in trades {
-        if let Some(start) = intervals.get(&placed.block.0) {
-            last_of.insert(*start, placed.trade.sqrt_price_x96);
-        }
-    }
-    let Some((first, price)) = last_of.iter().next() else { return Vec::new() };
-    let (mut at, mut price, mut closes) = (*first, *price, Vec::new());
-    while at <= until {
-        price = last_of.get(&at).copied().unwrap_or(price);
-        closes.push(price);
-        at = at.saturating_add(INTERVAL);
-    }
-    closes
-}
-
-/// Decodes a swap of the pool; `None` for a log that such a pool cannot emit.
-fn decode(pool: &PoolState, log: &PlacedLog) -> Option<PlacedTrade> {
-    let (root, liquidity, tick, paid) = match pool.pool {
-        PositionPool::Contract(_) => {
-            let event = UniswapV3Pool::Swap::decode_log(&log.log).ok()?.data;
-            // What the pool received is positive.
-            let paid = [event.amount0, event.amount1].map(paid_in);
-            (event.sqrtPriceX96, event.liquidity, event.tick, paid)
-        }
-        PositionPool::Keyed(_) => {
-            let event = PoolManager::Swap::decode_log(&log.log).ok()?.data;
-            // What the swapper paid is negative.
-            let paid =
-                [event.amount0, event.amount1].map(|amount| paid_in(-I256::try_from(amount).unwrap_or_default()));
-            (event.sqrtPriceX96, event.liquidity, event.tick, paid)
-        }
-    };
-    let root = U256::from(root);
-    // The tick that a pool reports is that of its price; after a swap that ends on a tick from above it is the one below.
-    let own = tick_at_sqrt_price(root).ok()?;
-    if ![0, 1].contains(&own.checked_sub(tick.as_i32())?) {
-        return None;
-    }
-    let [fee0, fee1] = pool.provider_fee;
-    let fee = if paid[0].is_zero() { fee1 } else { fee0 };
-    let trade = PoolTrade { sqrt_price_x96: root, liquidity, paid, fee };
-    Some(PlacedTrade { block: (log.number, log.hash, log.time), trade })
-}
-
-fn paid_in(amount: I256) -> U256 {
-    if amount.is_positive() { amount.unsigned_abs() } else { U256::ZERO }
 }
 
 /// Prices of one whole token0 in whole tokens of token1 at both ends of a range.

@@ -8,6 +8,7 @@ pub mod compound_fees;
 pub mod compute_rebalance_candidate;
 mod deposits;
 mod exits;
+pub(crate) mod history;
 pub mod increase_liquidity;
 pub mod migrate_position;
 mod moves;

@@ -65,6 +65,14 @@ impl OperatorRequest {
         })
     }
 
+    /// Returns true if the request may end in a decision or a signature.
+    pub(crate) fn is_action(&self) -> bool {
+        match self {
+            Self::Tool(tool, _) => matches!(*tool, ACT | "preview_action" | "commit_action"),
+            Self::Changes | Self::Undo(_) => false,
+        }
+    }
+
     /// Carries out the request and returns its outcome as a sentence.
     pub(crate) async fn carry_out(self, said: &SafeText, agent: &AgentSession, voice: &EventOutput) -> String {
         let (tool, params) = match self {
@@ -88,7 +96,8 @@ impl OperatorRequest {
             step: None,
             delegation: Vec::new(),
         }));
-        let told = response.error.as_ref().map(|error| error.message().to_owned()).or(response.explanation);
+        let failed = response.error.as_ref().map(|error| format!("Not done: {}", error.message()));
+        let told = failed.or(response.explanation);
         format!("You said: {said}. {}", told.unwrap_or_else(|| "Done.".to_owned()))
     }
 }

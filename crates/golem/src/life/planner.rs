@@ -1,10 +1,11 @@
 //! Planner of a Golem without a brain: plays a scenario step by step through the eight tools, and carries out the
 //! operator's plain commands in between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
@@ -71,6 +72,8 @@ pub(super) struct Planner {
     pub(super) stop: watch::Receiver<Option<StopLevel>>,
     pub(super) leaving: watch::Receiver<bool>,
     pub(super) words: mpsc::Receiver<SafeText>,
+    /// Commands that wait for the end of a step's call.
+    pub(super) deferred: VecDeque<SafeText>,
     pub(super) shows: mpsc::Receiver<Scenario>,
     /// Scenario to play next.
     pub(super) next: Option<Scenario>,
@@ -155,6 +158,10 @@ impl Planner {
             if *self.leaving.borrow() {
                 return Some(WaitEnd::Leaves);
             }
+            if let Some(said) = self.deferred.pop_front() {
+                self.handle_command(&said).await;
+                continue;
+            }
             if let Ok(show) = self.shows.try_recv() {
                 self.next = Some(show);
                 return Some(WaitEnd::AnotherShow);
@@ -229,10 +236,11 @@ impl Planner {
         beat.missed(&response)
     }
 
-    /// Makes the call of a step, and keeps the shown activity true while the operator decides about it. Returns the
-    /// response, and whether it comes from a commit.
+    /// Makes the call of a step, and keeps the shown activity true while the operator decides about it. The operator's
+    /// questions are answered meanwhile; actions wait for the end of the call. Returns the response, and whether it comes
+    /// from a commit.
     async fn call(
-        &self,
+        &mut self,
         shown: &ShownStep<'_>,
         does: &str,
         params: Value,
@@ -240,11 +248,13 @@ impl Planner {
     ) -> (ToolResponse, bool) {
         let mut events = self.voice.fabric.subscribe(EVENTS_BEHIND);
         let mut batch = Vec::new();
+        let (agent, voice) = (self.agent.clone(), self.voice.clone());
+        let mut questions = FuturesUnordered::new();
         let answered = {
             let mut answer = std::pin::pin!(async {
                 match does {
-                    ACT => operator::act(&self.agent, params).await,
-                    tool => (self.agent.call(tool, params).await, false),
+                    ACT => operator::act(&agent, params).await,
+                    tool => (agent.call(tool, params).await, false),
                 }
             });
             loop {
@@ -255,9 +265,32 @@ impl Planner {
                         true => self.follow_call(&mut batch, shown, call),
                         false => break answer.await,
                     },
+                    said = self.words.recv(), if !self.words.is_closed() => if let Some(said) = said {
+                        match OperatorRequest::of(said.as_str(), &agent) {
+                            None => self.think(&operator::not_understood(said.as_str())),
+                            Some(wish) if wish.is_action() => {
+                                self.think(&format!("You said: {said}. I do it once this step is over."));
+                                self.deferred.push_back(said);
+                            }
+                            Some(wish) => {
+                                let (agent, voice) = (agent.clone(), voice.clone());
+                                questions.push(async move { wish.carry_out(&said, &agent, &voice).await });
+                            }
+                        }
+                    },
+                    Some(told) = questions.next(), if !questions.is_empty() => {
+                        self.think(&told);
+                        let now = shown.beat.waits.as_deref().or(shown.beat.now.as_deref());
+                        if let Some(now) = now {
+                            self.now(shown, now, shown.beat.next.as_deref(), call);
+                        }
+                    }
                 }
             }
         };
+        while let Some(told) = questions.next().await {
+            self.think(&told);
+        }
         while events.try_receive(&mut batch, 256) {
             self.follow_call(&mut batch, shown, call);
         }

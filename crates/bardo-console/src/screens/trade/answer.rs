@@ -260,7 +260,10 @@ fn violation_row(one: &Violation, answered_at: Option<u64>, now: Moment) -> Row 
         return row.then(words, Role::StateBad).kept();
     }
     let row = row.then(exceeded(one), Role::StateBad);
-    let passes = readable(one.would_pass.as_str(), 4);
+    // What is left of a limit in dollars is in the words above.
+    let figures = one.figures.as_ref().filter(|figures| figures.unit == FigureUnit::Usd);
+    let is_told = figures.is_some_and(|figures| figures.left.as_ref().is_some_and(|left| *left != figures.limit));
+    let passes = if is_told { String::new() } else { readable(one.would_pass.as_str(), 4) };
     let row = if passes.is_empty() { row } else { row.then(format!("; would pass: {passes}"), Role::Text) };
     row.kept()
 }

@@ -244,7 +244,7 @@ impl LendingAccount {
             format!("{}, liquidated at {} % of it", usd(self.collateral), self.threshold_pct),
         ));
         all.push(field("debts", usd(self.debt)));
-        all.push(field("could lend", format!("{} more by the market; the policy allows less", usd(self.available))));
+        all.push(field("can borrow", format!("{} more by the market; the policy allows less", usd(self.available))));
         if self.e_mode != 0 {
             all.push(field("e-mode", format!("category {}: other thresholds hold", self.e_mode)));
         }
@@ -260,7 +260,7 @@ impl LendingAccount {
             };
             let price = token.market_price.map_or(String::new(), |price| format!(", market price {}", dollars(price)));
             let rates =
-                format!("    {secures}earns {} %, owes {} % a year{price}", token.supply_rate, token.borrow_rate);
+                format!("    {secures}earns {} %, debts cost {} % a year{price}", token.supply_rate, token.borrow_rate);
             all.push(Row::new(rates, Role::TextDim));
         }
         all.push(strong("market", format!("Aave V3 on {}", self.chain)));

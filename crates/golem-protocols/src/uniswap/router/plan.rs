@@ -138,8 +138,6 @@ pub fn plan(request: &SwapRequest<'_>) -> Result<RouterTrade, RouterPlanError> {
     }
     let exact_output = matches!(route.exact, FixedAmount::Out(_));
     let amount_in_max = if exact_output { at_most(route.amount_in, slippage)? } else { route.amount_in };
-    let begins_native = |leg: &RouteLeg| leg.hops.first().is_some_and(|hop| hop.currencies().0.is_zero());
-    let ends_native = |leg: &RouteLeg| leg.hops.last().is_some_and(|hop| hop.currencies().1.is_zero());
     let spends_coin = route.legs.iter().any(begins_native);
     if spends_coin && !request.native_in {
         return Err(RouterPlanError::UnpaidNative);
@@ -182,28 +180,7 @@ pub fn plan(request: &SwapRequest<'_>) -> Result<RouterTrade, RouterPlanError> {
     let quoted = if exact_output { route.amount_out } else { slippage.minimum_out(route.amount_out) };
     let amount_out_min = if exact_output || through_router { quoted } else { bounded_by_leg };
     if through_router {
-        let mut least = quoted;
-        let gives_coin = route.legs.iter().any(ends_native);
-        // Legs that give the native token, and those that give its wrapped token, come together in the requested form.
-        if gives_coin && !request.native_out {
-            commands.push(RouterCommand::WrapEth { recipient: THE_ROUTER, amount: WHOLE_BALANCE });
-        } else if gives_coin && converted {
-            commands.push(RouterCommand::UnwrapWeth { recipient: THE_ROUTER, amount_min: U256::ZERO });
-        }
-        let in_coin = gives_coin && request.native_out;
-        let token = if in_coin { Address::ZERO } else { route.token_out };
-        if let Some(FeePortion { recipient, share }) = request.portion {
-            let bips = U256::from(share.get());
-            commands.push(RouterCommand::PayPortion { token, recipient, bips });
-            if exact_output {
-                least = least.saturating_sub(share.of(least, bardo_base::units::Rounding::Down));
-            }
-        }
-        commands.push(if request.native_out && !in_coin {
-            RouterCommand::UnwrapWeth { recipient, amount_min: least }
-        } else {
-            RouterCommand::Sweep { token, recipient, amount_min: least }
-        });
+        pay_out(request, recipient, quoted, converted, &mut commands);
     }
     if exact_output && request.native_in && !route.legs.iter().all(begins_native) {
         commands.push(RouterCommand::UnwrapWeth { recipient, amount_min: U256::ZERO });
@@ -218,6 +195,50 @@ pub fn plan(request: &SwapRequest<'_>) -> Result<RouterTrade, RouterPlanError> {
         amount_in_max,
         amount_out_min,
     })
+}
+
+/// Returns true if a leg takes the native token itself.
+fn begins_native(leg: &RouteLeg) -> bool {
+    leg.hops.first().is_some_and(|hop| hop.currencies().0.is_zero())
+}
+
+/// Returns true if a leg gives the native token itself.
+fn ends_native(leg: &RouteLeg) -> bool {
+    leg.hops.last().is_some_and(|hop| hop.currencies().1.is_zero())
+}
+
+/// Commands that pay what the router received to the recipient, at least `quoted` less a portion of an exact output.
+/// `converted` says that some of it has another form than the requested one.
+fn pay_out(
+    request: &SwapRequest<'_>,
+    recipient: Address,
+    quoted: U256,
+    converted: bool,
+    commands: &mut Vec<RouterCommand>,
+) {
+    let route = request.route;
+    let mut least = quoted;
+    let gives_coin = route.legs.iter().any(ends_native);
+    // Legs that give the native token, and those that give its wrapped token, come together in the requested form.
+    if gives_coin && !request.native_out {
+        commands.push(RouterCommand::WrapEth { recipient: THE_ROUTER, amount: WHOLE_BALANCE });
+    } else if gives_coin && converted {
+        commands.push(RouterCommand::UnwrapWeth { recipient: THE_ROUTER, amount_min: U256::ZERO });
+    }
+    let in_coin = gives_coin && request.native_out;
+    let token = if in_coin { Address::ZERO } else { route.token_out };
+    if let Some(FeePortion { recipient, share }) = request.portion {
+        let bips = U256::from(share.get());
+        commands.push(RouterCommand::PayPortion { token, recipient, bips });
+        if matches!(route.exact, FixedAmount::Out(_)) {
+            least = least.saturating_sub(share.of(least, bardo_base::units::Rounding::Down));
+        }
+    }
+    commands.push(if request.native_out && !in_coin {
+        RouterCommand::UnwrapWeth { recipient, amount_min: least }
+    } else {
+        RouterCommand::Sweep { token, recipient, amount_min: least }
+    });
 }
 
 fn at_most(amount: U256, slippage: BasisPoints) -> Result<U256, RouterPlanError> {

@@ -349,7 +349,7 @@ const MOST_CLEARED: usize = 16;
 
 impl WriteTask {
     async fn run(mut self, job: WriteJob, params: Value, started: Instant) -> ToolResponse {
-        let ended = self.attempt(job, params).await.unwrap_or_else(Into::into);
+        let ended = Box::pin(self.attempt(job, params)).await.unwrap_or_else(Into::into);
         // Whatever was signed must never be signed again under the same key, whatever the outcome.
         let keep = self.leave.has_signed() && ended.reply.is_some();
         let response = self.shared.answer(&self.context, &self.entry.def.meta, started, ended);
@@ -432,43 +432,51 @@ impl WriteTask {
             None => acting.pipeline.commit(permit_id, consent).await,
         };
         match committed {
-            Ok(committed) => {
-                let mut rest = previewed.rest;
-                let carried = match committed.state {
-                    CommitState::Done => {
-                        let CallOptions { approve, phase, asked_by, .. } = self.options.clone();
-                        let ends = self.leave.begin_steps();
-                        let whole = (self.context.meta().name, self.context.call_id());
-                        let asks = (approve, phase, asked_by);
-                        let steps = StepCaller::new(self.context.executor(), whole, asks, ends);
-                        rest.carry_on(&self.context, &steps, &committed).await
-                    }
-                    CommitState::Simulated
-                    | CommitState::Placed
-                    | CommitState::Unclear
-                    | CommitState::Reverted
-                    | CommitState::Stopped { .. } => Ok(()),
-                };
-                let mut ended = self.ended(&previewed.preview, rest, &committed).await?;
-                if let Err(failed) = carried {
-                    ended.status = failed.status;
-                    ended.error = Some(failed.error);
-                    // The first step is done; the action is not.
-                    if let Some(Value::Object(hints)) = ended.reply.as_mut().and_then(|it| it.decision_hints.as_mut()) {
-                        hints.insert("state".to_owned(), Value::from("stopped"));
-                    }
-                }
-                if committed.state == CommitState::Reverted {
-                    let why = acting.pipeline.why_reverted(&committed).await;
-                    ended.error = Some(ToolError::new(ErrorCode::ExecutionTxReverted, why));
-                }
-                Ok(ended)
-            }
+            Ok(committed) => self.carried_out(acting, previewed, &committed).await,
             Err(refusal) => {
                 self.broke = refusal.code == ErrorCode::ToolPanicked;
                 Err(refused(refusal.error()))
             }
         }
+    }
+
+    /// Carries on an action of several steps after its first, and returns the end of the call.
+    async fn carried_out(
+        &mut self,
+        acting: &WriteAccess,
+        previewed: Previewed,
+        committed: &CommitOutcome,
+    ) -> Result<CallEnd, CallRefusal> {
+        let mut rest = previewed.rest;
+        let carried = match committed.state {
+            CommitState::Done => {
+                let CallOptions { approve, phase, asked_by, .. } = self.options.clone();
+                let ends = self.leave.begin_steps();
+                let whole = (self.context.meta().name, self.context.call_id());
+                let asks = (approve, phase, asked_by);
+                let steps = StepCaller::new(self.context.executor(), whole, asks, ends);
+                rest.carry_on(&self.context, &steps, committed).await
+            }
+            CommitState::Simulated
+            | CommitState::Placed
+            | CommitState::Unclear
+            | CommitState::Reverted
+            | CommitState::Stopped { .. } => Ok(()),
+        };
+        let mut ended = self.ended(&previewed.preview, rest, committed).await?;
+        if let Err(failed) = carried {
+            ended.status = failed.status;
+            ended.error = Some(failed.error);
+            // The first step is done; the action is not.
+            if let Some(Value::Object(hints)) = ended.reply.as_mut().and_then(|it| it.decision_hints.as_mut()) {
+                hints.insert("state".to_owned(), Value::from("stopped"));
+            }
+        }
+        if committed.state == CommitState::Reverted {
+            let why = acting.pipeline.why_reverted(committed).await;
+            ended.error = Some(ToolError::new(ErrorCode::ExecutionTxReverted, why));
+        }
+        Ok(ended)
     }
 
     /// Ends a call whose action is only rehearsed.
