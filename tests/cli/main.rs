@@ -13,6 +13,8 @@ mod cage;
 #[cfg(unix)]
 mod call;
 #[cfg(unix)]
+mod canary;
+#[cfg(unix)]
 mod clients;
 mod config;
 #[cfg(unix)]

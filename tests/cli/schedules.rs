@@ -232,15 +232,37 @@ fn a_slice_that_is_not_signed_ends_with_its_schedule() {
     assert_eq!((&attempt["outcome"], &attempt["tx_hash"]), (&json!("failed"), &Value::Null), "{ended:#}");
     drop(session);
 
+    // Before a permit exists, and when the key already says that a signature is about to be made, which never was.
+    for place in [Failpoint::Framed, Failpoint::Acting] {
+        let fixture = Fixture::new();
+        fixture.schedules(&two_slices());
+        Session::start(&fixture, Some(place)).dies();
+        fixture.cancels();
+        let session = Session::start(&fixture, None);
+        let ended = fixture.until("the slice ends", |schedule| schedule["is_running"] == false);
+        let found = (&ended["state"], &ended["slices_done"], &ended["attempts"][0]["outcome"]);
+        assert_eq!(found, (&json!("cancelled"), &json!(0), &json!("failed")), "{place:?}: {ended:#}");
+        drop(session);
+        assert_eq!(fixture.balance("USDC"), before, "{place:?}");
+    }
+}
+
+/// A slice whose bytes a dead session has sent is swapped, whatever became of its schedule meanwhile: the next session learns it
+/// from the ledger, and cancels nothing.
+#[test]
+fn a_signed_slice_is_noted_after_its_schedule_was_cancelled() {
     let fixture = Fixture::new();
+    let before = fixture.balance("USDC");
     fixture.schedules(&two_slices());
-    Session::start(&fixture, Some(Failpoint::Framed)).dies();
+    // The first transaction approves, the second swaps.
+    Session::armed(&fixture, Some(&format!("{}:2", Failpoint::Sent.name()))).dies();
     fixture.cancels();
     let session = Session::start(&fixture, None);
     let ended = fixture.until("the slice ends", |schedule| schedule["is_running"] == false);
-    assert_eq!((&ended["state"], &ended["slices_done"]), (&json!("cancelled"), &json!(0)), "{ended:#}");
+    let found = (&ended["state"], &ended["slices_done"], &ended["attempts"][0]["outcome"]);
+    assert_eq!(found, (&json!("cancelled"), &json!(1), &json!("done")), "{ended:#}");
     drop(session);
-    assert_eq!(fixture.balance("USDC"), before);
+    assert_eq!(before - fixture.balance("USDC"), 20_000_000, "one slice");
 }
 
 /// On a devnet that ends with the call nobody would run it.

@@ -29,9 +29,9 @@ use crate::{bardo, run};
 /// Timeout of everything that is waited for, on a busy machine.
 const WAIT: Duration = Duration::from_secs(120);
 
-struct Served {
+pub struct Served {
     process: Child,
-    home: tempfile::TempDir,
+    pub home: tempfile::TempDir,
     said: BufReader<ChildStderr>,
 }
 
@@ -44,9 +44,16 @@ impl Drop for Served {
 
 impl Served {
     fn start(home: tempfile::TempDir) -> Self {
+        Self::with(home, &[], &[])
+    }
+
+    /// Starts a session with more arguments and variables.
+    pub fn with(home: tempfile::TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_bardo"))
             .args(["--brain", "operator", "serve"])
+            .args(arguments)
             .env_clear()
+            .envs(variables.iter().copied())
             .env("BARDO_HOME", home.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -60,11 +67,25 @@ impl Served {
         Self { process, home, said }
     }
 
+    /// The next line that it says.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Everything that it said since; it must have ended.
+    pub fn said(&mut self) -> String {
+        let mut said = String::new();
+        self.said.read_to_string(&mut said).unwrap();
+        said
+    }
+
     fn place(&self) -> Place {
         place(self.home.path())
     }
 
-    async fn attach(&self, rights: Rights) -> Console {
+    pub async fn attach(&self, rights: Rights) -> Console {
         let place = self.place();
         let connection = tokio::task::spawn_blocking(move || Connection::open(&place, rights)).await.unwrap().unwrap();
         Console(connection.into_handle().unwrap())
@@ -75,7 +96,7 @@ impl Served {
     }
 
     /// Waits for the process; returns its stdout and its exit code.
-    fn ended(&mut self) -> (String, Option<i32>) {
+    pub fn ended(&mut self) -> (String, Option<i32>) {
         let mut out = String::new();
         self.process.stdout.take().unwrap().read_to_string(&mut out).unwrap();
         (out, self.process.wait().unwrap().code())
@@ -86,15 +107,15 @@ fn place(home: &Path) -> Place {
     Place::in_data(&home.join("data"))
 }
 
-struct Console(SessionHandle);
+pub struct Console(pub SessionHandle);
 
 impl Console {
-    async fn send(&self, command: Order) {
+    pub async fn send(&self, command: Order) {
         self.0.commands.send(AddressedCommand { golem_id: GolemId::operator(), command }).await.unwrap();
     }
 
     /// First news that `wanted` accepts.
-    async fn until<T>(&mut self, mut wanted: impl FnMut(SessionNews) -> Option<T>) -> T {
+    pub async fn until<T>(&mut self, mut wanted: impl FnMut(SessionNews) -> Option<T>) -> T {
         let waiting = async {
             loop {
                 if let Some(found) = wanted(self.0.news.recv().await.expect("the session goes on")) {
@@ -105,23 +126,23 @@ impl Console {
         timeout(WAIT, waiting).await.expect("the news in time")
     }
 
-    async fn ready(&mut self) -> Box<SessionInfo> {
+    pub async fn ready(&mut self) -> Box<SessionInfo> {
         self.until(|news| if let SessionNews::Ready(ready) = news { Some(ready) } else { None }).await
     }
 
-    async fn reply(&mut self) -> (u64, Box<ToolResponse>) {
+    pub async fn reply(&mut self) -> (u64, Box<ToolResponse>) {
         let reply =
             |news| if let SessionNews::Reply { ticket, response } = news { Some((ticket, response)) } else { None };
         self.until(reply).await
     }
 
-    async fn question(&mut self) -> Question {
+    pub async fn question(&mut self) -> Question {
         let first = |news| if let SessionNews::Questions(open) = news { open.first().cloned() } else { None };
         self.until(first).await
     }
 }
 
-fn swap(ticket: u64, amount: &str) -> Order {
+pub fn swap(ticket: u64, amount: &str) -> Order {
     let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": amount, "chain": "ethereum",
                         "prefer_uniswapx": false});
     let tool = "uniswap_execute_swap".into();

@@ -408,6 +408,47 @@ fn a_revocation_reaches_every_key_and_claims_only_what_is_proved() {
     assert!(out.contains(&format!("or {OWNER} disables it")), "{out}");
 }
 
+/// Whoever can write the database hides two keys while everything is revoked: one row says that it is revoked already, the other is
+/// gone. Put back with their genuine tags, both would act again; the audit log shows that neither was revoked before.
+#[test]
+fn a_key_that_hides_from_a_revocation_is_revoked_as_well() {
+    let fixture = Fixture::new();
+    let home = fixture.home.path();
+    let ids = ["a", "b"].map(|label| {
+        let drafted = fixture.drafted(&format!("--calls 12 --label {label}"));
+        let id = drafted["id"].as_str().unwrap().to_owned();
+        let (shown, code) = fixture.accepted(&id);
+        assert_eq!(code, 0, "{shown}");
+        id
+    });
+    let ledgers = fs::read_dir(home.join("data/ledger")).unwrap();
+    let path = ledgers.map(|entry| entry.unwrap().path().join("ledger.db")).next().unwrap();
+    let ledger = rusqlite::Connection::open(path).unwrap();
+    ledger.execute_batch("CREATE TABLE older AS SELECT * FROM safety_session_key").unwrap();
+    let hide = "UPDATE safety_session_key SET state = 'revoked', signature = NULL, tag = NULL, revoked_at = 1, \
+                revoked_by = 'operator' WHERE id = ?1";
+    ledger.execute(hide, [&ids[0]]).unwrap();
+    ledger.execute("DELETE FROM safety_session_key WHERE id = ?1", [&ids[1]]).unwrap();
+    let (out, err, code) = run(bardo(home).args(["halt", "--level", "revoke"]));
+    assert_eq!(code, 0, "{out}{err}");
+    for id in &ids {
+        assert!(out.contains(&format!("session key {id} was revoked")), "{out}");
+        assert!(home.join(format!("data/keys/revoked/session-{id}.json")).exists(), "{out}");
+    }
+    ledger.execute_batch("DELETE FROM safety_session_key; INSERT INTO safety_session_key SELECT * FROM older").unwrap();
+    for id in &ids {
+        let file = |folder: &str| home.join(format!("data/keys/{folder}session-{id}.json"));
+        fs::rename(file("revoked/"), file("")).unwrap();
+        let (answer, _) = fixture.swap_as(id, "10");
+        assert_eq!(answer["error"]["code"], "SESSION_KEY_REVOKED", "{answer}");
+    }
+    // Revoked in the log too, they are not revoked again.
+    ledger.execute("DELETE FROM safety_session_key WHERE id = ?1", [&ids[1]]).unwrap();
+    ledger.execute(hide, [&ids[0]]).unwrap();
+    let (out, err, code) = run(bardo(home).args(["keys", "session", "revoke", "--all"]));
+    assert!(code == 0 && !ids.iter().any(|id| out.contains(id)), "{out}{err}");
+}
+
 #[test]
 fn guessing_the_password_of_a_session_key_is_slowed_down() {
     let fixture = Fixture::new();

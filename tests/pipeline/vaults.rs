@@ -11,9 +11,10 @@ use bardo::base::error::{ErrorCode, ToolError};
 use bardo::base::model::Phase;
 use bardo::base::units::TokenAmount;
 use bardo::chain::network::KnownContract;
-use bardo::engine::{ApprovalMode, CallStatus, Catalog, Executor, ToolCall, ToolInput, ToolResponse};
+use bardo::engine::{ApprovalMode, CallStatus, Catalog, Executor, PreviewResult, ToolCall, ToolInput, ToolResponse};
 use bardo::golem::vitals::{LifeTerms, VitalsMeter};
 use bardo::runtime::data::ALL_MIGRATIONS;
+use bardo::safety::content;
 use bardo::safety::operator_policy::OperatorPolicyEngine;
 use bardo::sandbox::contracts::BundledContract;
 use bardo::store::{Store, StoreConfig};
@@ -200,6 +201,40 @@ async fn a_deposit_is_made_counted_and_withdrawn() {
     assert!(start - end <= U256::from(3), "{start} {end}");
     let (refusal, why) = fixture.refused("vault_withdraw", vault, "1").await;
     assert_eq!(refusal, Some(ErrorCode::ValidationFailed), "{why}");
+}
+
+/// A vault may call its shares like a listed token: a decision would say that USDC comes in. Where shares go in or come out, they
+/// have the vault's address as their name.
+#[tokio::test(flavor = "multi_thread")]
+async fn shares_are_not_named_by_their_vault() {
+    let fixture = Fixture::new(5, "").await;
+    let arguments = (fixture.usdc, "USD Coin".to_owned(), "USDC".to_owned()).abi_encode_params();
+    let vault = fixture.world.deploy(BundledContract::PlainVault.creation(&arguments).unwrap()).await;
+    fixture.put(vault, 1_000, Address::repeat_byte(0x5a)).await;
+    fixture.put(vault, 100, fixture.world.account()).await;
+    let fixture = fixture.again(&format!("allowed_vaults = [\"devnet-ethereum:{vault}\"]\n"));
+    for (tool, field) in [("vault_deposit", "amount"), ("vault_withdraw", "shares")] {
+        let params = json!({"vault_address": vault, field: "50", "chain": "ethereum"});
+        let offered = fixture.executor.offer(ToolCall::new(tool, ToolInput::Json(params))).await;
+        let offer = match offered {
+            PreviewResult::Held(offer) => offer,
+            PreviewResult::Over(response) => panic!("{tool}: {response:#?}"),
+        };
+        let preview = offer.preview();
+        let (bounds, coin) = (&preview.permit.bounds, "ETH");
+        let flows = bounds.outflows.iter().map(|flow| &flow.token).chain(bounds.inflows.iter().map(|flow| &flow.token));
+        let changes = preview.simulated.balance_changes(&preview.payload, flows, coin);
+        let named = |address: Address| {
+            changes.iter().find(|one| one.address == Some(address)).map(|one| one.symbol.to_string())
+        };
+        assert_eq!((named(vault), named(fixture.usdc)), (Some(vault.to_string()), Some("USDC".to_owned())), "{tool}");
+        let content = content::signed(&preview.payload, bounds);
+        let flows = content.most_out.iter().chain(&content.least_in);
+        for flow in flows {
+            let name = if flow.token == Some(vault) { vault.to_string() } else { "USDC".to_owned() };
+            assert_eq!(flow.symbol.as_str(), name, "{tool}");
+        }
+    }
 }
 
 /// A vault that the policy does not name is not deposited to, and what is in there comes out with consent.

@@ -105,6 +105,14 @@ pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<DeclarationFault> {
             "no such deposit",
         ));
     }
+    // They are shown as what a call publishes, and stored afterwards. Each call of a registry is asked for its own.
+    if !proposal.files.is_empty() && proposal.intent != ProposalIntent::Identity {
+        faults.push(DeclarationFault::new(
+            RuleName::Calldata,
+            "no files beside calls that publish none",
+            format!("{} of them", proposal.files.len()),
+        ));
+    }
     for (at, leg) in proposal.legs.iter().enumerate() {
         match bound_by(leg, proposal, book) {
             Ok(binding) if leg.purpose == LegPurpose::Main => check_declared(proposal, &binding, &mut faults),
@@ -444,5 +452,40 @@ fn check_declared(proposal: &Proposal, binding: &GuaranteedFlows, faults: &mut V
             format!("expires after {}", when(trade.deadline)),
             found,
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::{Address, Bytes};
+
+    use super::*;
+    use crate::sample;
+
+    const ME: Address = Address::repeat_byte(0x11);
+
+    /// A decision shows a file as what a call publishes, and it is stored afterwards: only calls of registries have any, each of
+    /// which is asked for its own.
+    #[test]
+    fn files_go_with_nothing_but_calls_of_registries() {
+        let others = [
+            ProposalIntent::Swap,
+            ProposalIntent::Approve,
+            ProposalIntent::Transfer,
+            ProposalIntent::PlaceOrder,
+            ProposalIntent::Bridge,
+            ProposalIntent::Liquidity,
+            ProposalIntent::Lending,
+            ProposalIntent::Vault,
+            ProposalIntent::ProtocolFees,
+            ProposalIntent::Hook,
+        ];
+        for intent in others.into_iter().chain([ProposalIntent::Identity]) {
+            let plain = sample::proposal(ME, intent, sample::leg(ME, Bytes::new()));
+            let published = Proposal { files: vec![Bytes::from_static(b"{}")], ..plain.clone() };
+            let [without, with] = [&plain, &published].map(|one| read(one, &AddressBook::default()));
+            let added = usize::from(intent != ProposalIntent::Identity);
+            assert_eq!(with.len(), without.len() + added, "{intent:?}: {with:?}");
+        }
     }
 }

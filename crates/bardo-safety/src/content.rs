@@ -69,7 +69,16 @@ fn parts(token: &TokenInfo) -> (SafeText, Option<Address>, u8) {
         TokenId::Native => None,
         TokenId::Erc20(address) => Some(address),
     };
-    (token.symbol.clone(), address, token.decimals)
+    (shown(token), address, token.decimals)
+}
+
+/// Returns what a decision calls a token: the list's symbol, or its address. What a contract that is not listed calls itself, such as
+/// the shares of a vault, is its author's choice, and could be the symbol of a listed token.
+pub fn shown(token: &TokenInfo) -> SafeText {
+    match token.id {
+        TokenId::Erc20(address) if !token.listed => text(&address.to_string()),
+        TokenId::Native | TokenId::Erc20(_) => token.symbol.clone(),
+    }
 }
 
 fn message(message: &TypedMessage) -> SignedMessage {

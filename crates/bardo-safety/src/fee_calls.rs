@@ -156,6 +156,8 @@ pub fn unproven(proposal: &Proposal, book: &AddressBook, logs: &[&Log]) -> Optio
 
 #[cfg(test)]
 mod tests {
+    use alloy::primitives::Bytes;
+
     use super::*;
     use crate::proposal::{AllowanceBound, AllowanceKind, Inflow, Outflow};
     use crate::sample;
@@ -237,6 +239,94 @@ mod tests {
             change(&mut changed);
             assert_eq!(judged(&changed), Err(expected), "case {at}");
         }
+    }
+
+    #[test]
+    fn a_call_about_fees_is_the_only_thing_that_its_plan_does() {
+        for honest in [release, collection] {
+            for (name, add) in sample::additions() {
+                let mut more = honest();
+                add(&mut more);
+                assert_eq!(judged(&more), Err(FeeRuleError::DoesMore), "{name}");
+            }
+            let mut twice = honest();
+            twice.legs.extend(twice.legs.last().cloned());
+            assert_eq!(judged(&twice), Err(FeeRuleError::DoesMore));
+            // In the place of an allowance, the call would be another one.
+            let mut beside = honest();
+            let main = beside.legs.last().cloned().unwrap();
+            beside.legs.insert(0, PlanLeg { purpose: LegPurpose::Approve, ..main });
+            assert_eq!(decode(&beside.legs[0], &beside, &book()), Err(FeeRuleError::DoesMore));
+        }
+        // The account is named in the calldata too; a collection is for the jar.
+        let mut paying = collection();
+        paying.recipients.push(OTHER);
+        assert_eq!(judged(&paying), Err(FeeRuleError::DoesMore));
+        let mut allowing = collection();
+        allowing.allowances = release().allowances;
+        assert_eq!(judged(&allowing), Err(FeeRuleError::DoesMore));
+        let mut receiving = collection();
+        receiving.inflows = release().inflows;
+        assert_eq!(judged(&receiving), Err(FeeRuleError::Flows));
+    }
+
+    #[test]
+    fn a_release_declares_exactly_what_its_calldata_moves() {
+        type Change = fn(&mut Proposal);
+        let cases: [(Change, FeeRuleError); 14] = [
+            (|one| one.outflows[0].amount = U256::ZERO, FeeRuleError::Flows),
+            (|one| one.outflows[0].token.id = TokenId::Native, FeeRuleError::Flows),
+            (|one| one.outflows.clear(), FeeRuleError::Flows),
+            // The jar holds what is paid: the two amounts would be one.
+            (|one| one.outflows[0].token.id = TokenId::Erc20(DAI), FeeRuleError::Flows),
+            (|one| one.inflows[0].token.id = TokenId::Native, FeeRuleError::Flows),
+            (|one| one.inflows.push(one.inflows[0].clone()), FeeRuleError::Flows),
+            (
+                |one| {
+                    let token = sample::token(OTHER, "O", 18);
+                    one.inflows.push(Inflow { token, ..one.inflows[0].clone() });
+                },
+                FeeRuleError::Flows,
+            ),
+            // Of another token, less than the payment, taken back before the call, or in words that more than one contract reads.
+            (|one| one.legs[0].to = DAI, FeeRuleError::Allowance),
+            (|one| one.legs[0] = approval(RELEASER, 8), FeeRuleError::Allowance),
+            (|one| one.legs.insert(1, approval(RELEASER, 0)), FeeRuleError::Allowance),
+            (|one| one.legs[0].data = [one.legs[0].data.as_ref(), &[0]].concat().into(), FeeRuleError::Allowance),
+            (|one| one.legs[0].data = Bytes::from_static(&[1, 2, 3, 4]), FeeRuleError::Allowance),
+            (|one| one.allowances[0].spender = OTHER, FeeRuleError::Allowance),
+            (|one| one.allowances[0].token.id = TokenId::Erc20(DAI), FeeRuleError::Allowance),
+        ];
+        for (at, (change, expected)) in cases.into_iter().enumerate() {
+            let mut changed = release();
+            change(&mut changed);
+            assert_eq!(judged(&changed), Err(expected), "case {at}");
+        }
+    }
+
+    #[test]
+    fn a_call_about_fees_is_proven_by_the_contracts_own_events() {
+        let missing =
+            |proposal: &Proposal, logs: &[Log]| unproven(proposal, &book(), &logs.iter().collect::<Vec<_>>()).is_some();
+        let released = |at: Address, nonce: u64, recipient: Address, assets: &[Address]| {
+            let event = Firepit::Released { nonce: U256::from(nonce), recipient, assets: assets.to_vec() };
+            Log { address: at, data: event.encode_log_data() }
+        };
+        assert!(!missing(&release(), &[released(RELEASER, 3, ACCOUNT, &[DAI])]));
+        let others = [
+            released(OTHER, 3, ACCOUNT, &[DAI]),
+            released(RELEASER, 4, ACCOUNT, &[DAI]),
+            released(RELEASER, 3, OTHER, &[DAI]),
+            released(RELEASER, 3, ACCOUNT, &[UNI]),
+        ];
+        assert!(missing(&release(), &others));
+        let collected = |pool: Address, sender: Address, recipient: Address| {
+            let event = ProtocolFeePool::CollectProtocol { sender, recipient, amount0: 1, amount1: 2 };
+            Log { address: pool, data: event.encode_log_data() }
+        };
+        assert!(!missing(&collection(), &[collected(OTHER, ADAPTER, JAR)]));
+        let others = [collected(DAI, ADAPTER, JAR), collected(OTHER, ACCOUNT, JAR), collected(OTHER, ADAPTER, ACCOUNT)];
+        assert!(missing(&collection(), &others) && missing(&collection(), &[]));
     }
 
     #[test]

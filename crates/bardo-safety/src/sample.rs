@@ -6,7 +6,9 @@ use super::checks::model::META;
 use super::orders::record::OrderFigures;
 use super::orders::{OrderRecord, OrderStage, OrderState};
 use super::policy_engine::Reservation;
-use super::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
+use super::proposal::{
+    LegPurpose, PlanLeg, Proposal, ProposalIntent, ReplacedTx, SignatureSlot, SignedOrder, TradeFigures,
+};
 use super::signing_payload::{FeeBound, PayloadLeg, PayloadParts, PayloadSlot};
 use super::typed::TypedMessage;
 use crate::account::AccountKind;
@@ -14,7 +16,7 @@ use bardo_abi::erc7683::AcrossOrderData;
 use bardo_base::fabric::CardToken;
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::text::SafeText;
-use bardo_base::units::Usd;
+use bardo_base::units::{BasisPoints, Usd};
 use golem_chain::token::{TokenId, TokenInfo};
 use golem_protocols::intents;
 
@@ -50,6 +52,45 @@ pub(super) fn proposal(account: Address, intent: ProposalIntent, leg: PlanLeg) -
         arrival: None,
         expected_outcome: SafeText::default(),
     }
+}
+
+/// Additions to the last call of a plan, each of which makes the plan do more than its call.
+pub(super) fn additions() -> [(&'static str, fn(&mut Proposal)); 5] {
+    fn message() -> TypedMessage {
+        bridge_order(Address::repeat_byte(7), Address::repeat_byte(8), 1_800_000_000).message
+    }
+    fn last(proposal: &mut Proposal) -> &mut PlanLeg {
+        proposal.legs.last_mut().unwrap()
+    }
+    [
+        ("value", |one| last(one).value = U256::ONE),
+        ("message", |one| last(one).slots.push(SignatureSlot { offset: 4, message: message() })),
+        ("order", |one| {
+            one.order = Some(Box::new(SignedOrder { message: message(), holder: Address::ZERO, arrival: None }));
+        }),
+        ("trade", |one| {
+            let token = token(Address::repeat_byte(8), "T", 6);
+            let (amount, points) = (U256::ONE, BasisPoints::ZERO);
+            one.trade = Some(TradeFigures {
+                token_in: token.clone(),
+                token_out: token,
+                amount_in: amount,
+                expected_out: amount,
+                min_out: amount,
+                slippage: points,
+                price_impact: points,
+                impact_reached: points,
+                quoted_at: 0,
+                deadline: 0,
+                pools: vec![],
+                exact_output: false,
+            });
+        }),
+        ("replacement", |one| {
+            let fees = FeeBound { max_fee_per_gas: 1, max_priority_fee_per_gas: 1 };
+            one.replaces = Some(ReplacedTx { hash: B256::ZERO, nonce: 1, fees });
+        }),
+    ]
 }
 
 /// Returns the payload of a proposal as a plain key signs it, at 10 gwei per unit of gas at most, with a 1 gwei tip.

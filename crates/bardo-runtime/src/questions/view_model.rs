@@ -187,12 +187,12 @@ fn lending(effects: &LendingEffects) -> LendingChange {
 fn similar(preview: &Preview) -> SimilarScope {
     let (scope, bounds) = (GrantScope::of(preview), &preview.permit.bounds);
     let arrival = preview.payload.proposal().bridged();
-    let gets = bounds.inflows.iter().map(|inflow| inflow.token.symbol.clone());
+    let gets = bounds.inflows.iter().map(|inflow| content::shown(&inflow.token));
     SimilarScope {
         golem_id: scope.golem_id,
         tool: text(scope.tool),
-        gives: bounds.outflows.iter().map(|flow| flow.token.symbol.clone()).collect(),
-        gets: gets.chain(arrival.map(|arrival| arrival.token.symbol.clone())).collect(),
+        gives: bounds.outflows.iter().map(|flow| content::shown(&flow.token)).collect(),
+        gets: gets.chain(arrival.map(|arrival| content::shown(&arrival.token))).collect(),
         receivers: scope.recipients.into_iter().collect(),
         arrives_on: scope.arrival.map(|(chain_id, _)| chain_id),
         slippage: Some(scope.slippage),
@@ -204,7 +204,7 @@ fn arrival(arrival: &BridgeArrival) -> ArrivalDetails {
     let decimals = arrival.token.decimals;
     ArrivalDetails {
         chain_id: arrival.chain_id,
-        symbol: arrival.token.symbol.clone(),
+        symbol: content::shown(&arrival.token),
         address: match arrival.token.id {
             TokenId::Native => None,
             TokenId::Erc20(address) => Some(address),
@@ -280,7 +280,7 @@ fn bounds(content: &SignedContent) -> Vec<AllowanceAfter> {
 fn smaller(preview: &Preview) -> Option<(String, SafeText)> {
     let (token, amount) = preview.payload.proposal().reducible_amount()?;
     let amount = TokenAmount::new(amount, token.decimals).ok()?;
-    Some((amount.to_string(), token.symbol.clone()))
+    Some((amount.to_string(), content::shown(token)))
 }
 
 /// Second approval that the action needs, and whether it was given.

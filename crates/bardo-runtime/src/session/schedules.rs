@@ -167,6 +167,7 @@ impl SessionState {
     }
 
     /// Calls the swap of a slice. If the schedule is cancelled or its time is over before it is signed, the call is cancelled.
+    /// If an earlier call has signed it, this one only learns how that ended, and must come to its answer.
     async fn slice(&self, executor: &Executor, schedule: &Schedule, params: Value) -> ToolResponse {
         let (number, of) = (schedule.next_slice(), schedule.terms.slices);
         let why = format!("slice {number} of {of} of the schedule {}", short_id(&schedule.id));
@@ -183,7 +184,10 @@ impl SessionState {
                 response = &mut call => return response,
                 () = self.sources.clock.pause(POLL_INTERVAL) => {
                     // What cannot be read now is read again.
-                    if self.has_ended(schedule).is_ok_and(|ended| ended) {
+                    let is_unsigned = || executor.signed_under(&schedule.key()).is_ok_and(|signed| {
+                        signed.is_none_or(|signed| signed.call_id == call_id)
+                    });
+                    if self.has_ended(schedule).is_ok_and(|ended| ended) && is_unsigned() {
                         executor.cancel(call_id);
                     }
                 }

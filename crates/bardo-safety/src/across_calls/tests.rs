@@ -78,6 +78,25 @@ fn a_deposit_is_all_that_the_calldata_and_the_declaration_say_alike() {
     assert_eq!(changed(inflow), Err(DepositRuleError::Flows));
 }
 
+#[test]
+fn a_deposit_is_the_only_thing_that_its_plan_does() {
+    for (name, add) in sample::additions() {
+        assert_eq!(judged_with(add), Err(DepositRuleError::DoesMore), "{name}");
+    }
+    assert_eq!(judged_with(|one| one.files.push(Bytes::from_static(b"{}"))), Err(DepositRuleError::DoesMore));
+    // Beside the one main call, its allowance could call the pool.
+    let mut twice = proposal(deposit());
+    twice.legs.insert(0, PlanLeg { purpose: LegPurpose::Approve, ..twice.legs[0].clone() });
+    assert_eq!(decode(&twice.legs[0], &twice, &book()), Err(DepositRuleError::DoesMore));
+    assert_eq!(decode(&twice.legs[1], &twice, &book()), Err(DepositRuleError::Allowance));
+    // Of another token, an allowance is none of the deposit's.
+    let of_other = |one: &mut Proposal| {
+        let (token, kind) = (sample::token(WANTED, "T", 6), AllowanceKind::Erc20);
+        one.allowances = vec![AllowanceBound { token, spender: POOL, kind, at_most: U256::ZERO }];
+    };
+    assert_eq!(judged_with(of_other), Err(DepositRuleError::Allowance));
+}
+
 /// The pipeline values what is declared to arrive; so that must be what the calldata asks for.
 #[test]
 fn the_declared_arrival_is_the_one_that_the_calldata_asks_for() {

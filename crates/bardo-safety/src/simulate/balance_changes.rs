@@ -3,6 +3,7 @@
 use alloy::primitives::U256;
 
 use super::SimulatedEffects;
+use crate::content;
 use crate::proposal::Proposal;
 use crate::signing_payload::SigningPayload;
 use bardo_base::fabric::{LeastOut, SimulatedChange};
@@ -27,7 +28,7 @@ impl SimulatedEffects {
         let moved = self.moves.iter().map(|moved| {
             let token = declared.clone().find(|token| token.id == moved.token);
             let (symbol, decimals) = match (token, moved.token) {
-                (Some(token), _) => (token.symbol.clone(), token.decimals),
+                (Some(token), _) => (content::shown(token), token.decimals),
                 (None, TokenId::Native) => (SafeText::clean(coin, FIGURE), COIN_DECIMALS),
                 (None, TokenId::Erc20(address)) => (SafeText::clean(&address.to_string(), FIGURE), 0),
             };
@@ -74,7 +75,7 @@ fn figure(raw: U256, decimals: u8) -> SafeText {
 pub(crate) fn least_out(proposal: &Proposal) -> Option<LeastOut> {
     let trade = proposal.trade.as_ref()?;
     let token = &trade.token_out;
-    Some(LeastOut { amount: figure(trade.min_out, token.decimals), symbol: token.symbol.clone() })
+    Some(LeastOut { amount: figure(trade.min_out, token.decimals), symbol: content::shown(token) })
 }
 
 fn signed(comes: bool, figure: &str) -> SafeText {

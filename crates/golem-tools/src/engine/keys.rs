@@ -70,27 +70,37 @@ pub struct SignedCall {
     pub is_answered: bool,
 }
 
-/// Returns the call that may have signed something under an actor's key; `None` if none has.
+/// Call that noted under a key that it was about to sign.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ActedCall {
+    pub(super) call: SignedCall,
+    /// True if its process ended.
+    pub(super) is_orphaned: bool,
+}
+
+/// Returns the call that noted under an actor's key that it was about to sign; `None` if none has.
 ///
 /// # Errors
 /// `STORE_UNAVAILABLE` if the table cannot be read.
-pub(super) fn signed_under(store: &Store, golem_id: &GolemId, key: &str) -> Result<Option<SignedCall>, ToolError> {
+pub(super) fn signed_under(store: &Store, golem_id: &GolemId, key: &str) -> Result<Option<ActedCall>, ToolError> {
     let found = store.read(|connection| {
         let row = connection.query_row(
-            "SELECT call_id, response IS NOT NULL FROM engine_idempotency WHERE golem_id = ?1 AND key = ?2 AND acting <> 0",
+            "SELECT call_id, response IS NOT NULL, session FROM engine_idempotency
+             WHERE golem_id = ?1 AND key = ?2 AND acting <> 0",
             params![golem_id.as_str(), key],
-            |row| Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?)),
+            |row| Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?, row.get::<_, Option<String>>(2)?)),
         );
         Ok::<_, StoreError>(row.optional()?)
     });
-    let Some((call_id, is_answered)) = found.map_err(unavailable)? else { return Ok(None) };
+    let Some((call_id, is_answered, session)) = found.map_err(unavailable)? else { return Ok(None) };
     let call_id = call_id.parse().map_err(|error| {
         ToolError::new(
             ErrorCode::StoreUnavailable,
             format_args!("the call stored under this key cannot be read: {error}"),
         )
     })?;
-    Ok(Some(SignedCall { call_id, is_answered }))
+    let is_orphaned = session.is_some_and(|session| !store.is_session_alive(&session));
+    Ok(Some(ActedCall { call: SignedCall { call_id, is_answered }, is_orphaned }))
 }
 
 /// Result of claiming a key.

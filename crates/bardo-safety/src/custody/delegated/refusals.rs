@@ -8,8 +8,10 @@ use alloy::sol_types::{SolCall as _, SolValue as _};
 
 use super::tests::DelegationHarness;
 use super::*;
-use crate::audit::{self, AuditKind, LogAnchor, LogEntry};
-use crate::custody::session_keys::{self, RevokedBy, SessionKeyId, SessionKeyRevocation};
+use crate::audit::{self, AuditKind, LogAnchor, LogEntry, LogHead};
+use crate::custody::session_keys::{
+    self, EndedSessionKey, RevokedBy, SessionKeyError, SessionKeyId, SessionKeyRevocation,
+};
 use crate::custody::tests::{FEES, leg, proposal, to_sign};
 use crate::proposal::{LegPurpose, Outflow};
 use bardo_abi::delegation::Delegation;
@@ -147,6 +149,26 @@ async fn an_expired_session_key_signs_nothing_whichever_clock_says_so() {
     assert_eq!(held.both(payload).await, [ErrorCode::SessionKeyExpired; 2]);
 }
 
+/// Enters a revocation into the audit log, as whoever revokes does in the same transaction.
+fn record(transaction: &rusqlite::Transaction<'_>, id: &str, revocation: &SessionKeyRevocation) -> LogHead {
+    let body = serde_json::json!({ "session_key": id, "by": revocation.by.as_str(), "reason": revocation.reason });
+    let golem_id = GolemId::operator();
+    let entry = LogEntry { kind: AuditKind::KeysRevoked, call_id: None, golem_id: &golem_id, body: &body };
+    audit::append(transaction, 5, &entry).unwrap()
+}
+
+fn recorded(
+    transaction: &rusqlite::Transaction<'_>,
+    id: Option<&str>,
+    revocation: &SessionKeyRevocation,
+) -> Result<Vec<EndedSessionKey>, SessionKeyError> {
+    let ended = session_keys::revoke(transaction, id, revocation)?;
+    for one in &ended {
+        record(transaction, &one.id, revocation);
+    }
+    Ok(ended)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revoked_session_key_signs_nothing_and_nothing_in_the_ledger_brings_it_back() {
     let held = Held::with(Vec::new(), CHAIN + 1_000_000).await;
@@ -156,7 +178,7 @@ async fn a_revoked_session_key_signs_nothing_and_nothing_in_the_ledger_brings_it
     let again = revocation.clone();
     let revoke = |revocation: SessionKeyRevocation| {
         let id = id.to_string();
-        held.world.store.write(move |transaction| session_keys::revoke(transaction, Some(&id), &revocation))
+        held.world.store.write(move |transaction| recorded(transaction, Some(&id), &revocation))
     };
     assert_eq!(revoke(revocation).await.unwrap().len(), 1);
     assert_eq!(held.both(payload.clone()).await, [ErrorCode::SessionKeyRevoked; 2]);
@@ -168,7 +190,9 @@ async fn a_revoked_session_key_signs_nothing_and_nothing_in_the_ledger_brings_it
         Ok::<_, StoreError>(transaction.execute(sql, [signature.to_vec()])?)
     };
     assert_eq!(held.world.store.write(write).await.unwrap(), 1);
-    assert_eq!(held.both(payload).await, [ErrorCode::SessionKeyUnverified; 2]);
+    assert_eq!(held.both(payload.clone()).await, [ErrorCode::SessionKeyRevoked; 2], "by the audit log");
+    held.sql("DELETE FROM audit_entry").await;
+    assert_eq!(held.both(payload).await, [ErrorCode::SessionKeyUnverified; 2], "by the tag");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -181,10 +205,7 @@ async fn the_row_of_an_older_copy_does_not_bring_a_revoked_session_key_back() {
         let revocation = SessionKeyRevocation { at: 5, by: RevokedBy::Stop, reason };
         let ended = session_keys::revoke(transaction, None, &revocation)?;
         assert_eq!((ended.len(), &ended[0].id), (1, &id));
-        let body = serde_json::json!({ "session_key": id, "by": "stop", "reason": "lost" });
-        let golem_id = GolemId::operator();
-        let entry = LogEntry { kind: AuditKind::KeysRevoked, call_id: None, golem_id: &golem_id, body: &body };
-        let head = audit::append(transaction, 5, &entry).unwrap();
+        let head = record(transaction, &id, &revocation);
         transaction.execute("DELETE FROM safety_session_key", [])?;
         transaction.execute("INSERT INTO safety_session_key SELECT * FROM older", [])?;
         Ok::<_, session_keys::SessionKeyError>(head)
@@ -253,7 +274,7 @@ async fn a_damaged_row_is_revoked_with_the_others() {
     .await;
     let revoke = move |transaction: &rusqlite::Transaction<'_>| {
         let revocation = SessionKeyRevocation { at: 5, by: RevokedBy::Operator, reason: SafeText::default() };
-        session_keys::revoke(transaction, None, &revocation)
+        recorded(transaction, None, &revocation)
     };
     let ended = held.world.store.write(revoke).await.unwrap();
     let ids: Vec<&str> = ended.iter().map(|one| one.id.as_str()).collect();

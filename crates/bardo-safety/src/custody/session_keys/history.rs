@@ -1,6 +1,7 @@
 //! Session keys in the audit log: acceptances and revocations. The log's head is anchored in a file beside the database, so
 //! that entries which disappear are noticed.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use alloy::primitives::Address;
@@ -31,6 +32,21 @@ pub fn acceptance_of(connection: &Connection, id: &str) -> Result<Option<(Addres
     let Some((_, body)) = newest(connection, AuditKind::KeysGranted, id)? else { return Ok(None) };
     let owner = body["owner"].as_str().and_then(|owner| owner.parse().ok());
     Ok(owner.zip(body["chain_id"].as_u64()))
+}
+
+/// Ids of all session keys that were accepted, by the audit log.
+///
+/// # Errors
+/// [`SessionKeyError::Store`] if the database fails.
+pub(super) fn accepted(connection: &Connection) -> Result<BTreeSet<String>, SessionKeyError> {
+    let mut asked = connection.prepare_cached("SELECT body FROM audit_entry WHERE kind = ?1")?;
+    let bodies = asked.query_map([AuditKind::KeysGranted.as_str()], |row| row.get::<_, String>(0))?;
+    let mut ids = BTreeSet::new();
+    for body in bodies {
+        let body: Value = serde_json::from_str(&body?).unwrap_or_default();
+        ids.extend(body["session_key"].as_str().map(str::to_owned));
+    }
+    Ok(ids)
 }
 
 /// Checks that the audit log in `database` reaches as far as its anchor. `connection` must not be in a transaction.

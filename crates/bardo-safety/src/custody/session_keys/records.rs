@@ -5,7 +5,7 @@ use alloy::primitives::{Address, B256, Bytes};
 use alloy::sol_types::SolValue as _;
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
-use super::history::revocation_of;
+use super::history::{acceptance_of, accepted, revocation_of};
 use super::{RevokedBy, SessionKeyId, SessionKeyRecord, SessionKeyRevocation, SessionKeyState, SessionRefusal};
 use crate::custody::delegated::is_signed;
 use crate::queue_key::QueueKey;
@@ -159,23 +159,50 @@ pub fn all(connection: &Connection) -> Result<Vec<Result<StoredSessionKey, Sessi
     Ok(read.into_iter().map(|(_, row)| row.and_then(|stored| stored.with_history(connection))).collect())
 }
 
-/// Returns true if the ledger has a row with this id, whatever else the row says.
+/// Returns true if the ledger has a row with this id, whatever else the row says, or has accepted such a key by its audit log.
 ///
 /// # Errors
 /// [`SessionKeyError::Store`] if the database fails.
 pub fn exists(connection: &Connection, id: &str) -> Result<bool, SessionKeyError> {
+    Ok(has_row(connection, id)? || acceptance_of(connection, id)?.is_some())
+}
+
+fn has_row(connection: &Connection, id: &str) -> Result<bool, SessionKeyError> {
     let mut asked = connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM safety_session_key WHERE id = ?1)")?;
     Ok(asked.query_row([id], |row| row.get(0))?)
 }
 
-/// Returns true if the ledger has a row that is not revoked.
+/// Returns true if the ledger has a session key that is not revoked, by its row or by the audit log.
 ///
 /// # Errors
 /// [`SessionKeyError::Store`] if the database fails.
 pub fn has_live(connection: &Connection) -> Result<bool, SessionKeyError> {
     let mut asked =
         connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM safety_session_key WHERE state <> 'revoked')")?;
-    Ok(asked.query_row([], |row| row.get(0))?)
+    let by_rows: bool = asked.query_row([], |row| row.get(0))?;
+    Ok(by_rows || !hidden(connection, None)?.is_empty())
+}
+
+/// Returns the session keys with the stored id `id`, or all, that no row shows as live although the audit log has no revocation of
+/// theirs: a row that only says that it is revoked, or a key that was accepted and has no row. Whoever can write the database could
+/// hide a key so while everything is revoked, and put its row back later, with its genuine tag.
+fn hidden(connection: &Connection, id: Option<&str>) -> Result<Vec<EndedSessionKey>, SessionKeyError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM safety_session_key WHERE state = 'revoked' AND (?1 IS NULL OR id = ?1) ORDER BY id"
+    );
+    let mut found = Vec::new();
+    for (id, before) in read(connection, &sql, params![id])? {
+        if revocation_of(connection, &id)?.is_none() {
+            found.push(EndedSessionKey { id, before });
+        }
+    }
+    for accepted in accepted(connection)?.into_iter().filter(|one| id.is_none_or(|id| id == one)) {
+        let Ok(parsed) = accepted.parse() else { continue };
+        if !has_row(connection, &accepted)? && revocation_of(connection, &accepted)?.is_none() {
+            found.push(EndedSessionKey { id: accepted, before: Err(SessionKeyError::Unknown(parsed)) });
+        }
+    }
+    Ok(found)
 }
 
 /// Records the owner's signature. `key` must be the session key's, which checks the row first.
@@ -225,9 +252,9 @@ pub struct EndedSessionKey {
     pub before: Result<StoredSessionKey, SessionKeyError>,
 }
 
-/// Revokes session keys for good, the one with the stored id `id` or all: tag and the owner's signature are removed in one
-/// statement that reads nothing else, so that it needs no key and works on damaged rows. Returns those that were not
-/// revoked before.
+/// Revokes session keys for good, the one with the stored id `id` or all: tag and the owner's signature are removed by
+/// statements that read nothing else, so that it needs no key and works on damaged rows. Returns those that the audit log has no
+/// revocation of, whatever their rows say; the caller records it there in the same transaction.
 ///
 /// # Errors
 /// [`SessionKeyError::Store`] if the database fails.
@@ -239,17 +266,22 @@ pub fn revoke(
     const LIVE: &str = "state <> 'revoked' AND (?1 IS NULL OR id = ?1)";
     let sql = format!("SELECT {COLUMNS} FROM safety_session_key WHERE {LIVE} ORDER BY id");
     let ended = read(transaction, &sql, params![id])?.into_iter().map(|(id, before)| EndedSessionKey { id, before });
-    let ended = ended.collect();
-    let sql = format!(
-        "UPDATE safety_session_key SET state = 'revoked', tag = NULL, signature = NULL, revoked_at = ?2, revoked_by = ?3, \
-         reason = ?4 WHERE {LIVE}"
-    );
-    transaction.prepare_cached(&sql)?.execute(params![
-        id,
-        number(revocation.at)?,
-        revocation.by.as_str(),
-        revocation.reason.to_string(),
-    ])?;
+    let mut ended: Vec<EndedSessionKey> = ended.collect();
+    let hidden = hidden(transaction, id)?;
+    let update = |which: &str, id: Option<&str>| {
+        let sql = format!(
+            "UPDATE safety_session_key SET state = 'revoked', tag = NULL, signature = NULL, revoked_at = ?2, \
+             revoked_by = ?3, reason = ?4 WHERE {which}"
+        );
+        let (at, by, reason) = (number(revocation.at)?, revocation.by.as_str(), revocation.reason.to_string());
+        transaction.prepare_cached(&sql)?.execute(params![id, at, by, reason])?;
+        Ok::<_, SessionKeyError>(())
+    };
+    update(LIVE, id)?;
+    for key in &hidden {
+        update("id = ?1", Some(&key.id))?;
+    }
+    ended.extend(hidden);
     Ok(ended)
 }
 

@@ -1,5 +1,7 @@
 //! Tests of the router against an independent enumeration, over random sets of pools.
 
+mod extremes;
+
 use super::*;
 use crate::uniswap::discovery::keys_of;
 use crate::uniswap::pool::{Pool, PoolQuote};
@@ -113,14 +115,25 @@ fn run(path: &[&Pool], tokens: &[Address], exact: FixedAmount) -> Option<(U256, 
 
 /// Returns the gain after gas of the best single path (negative for a payment), found by trying all sequences of pools.
 fn brute_force(pools: &[Pool], request: &RouteRequest, units_per_gas: u64) -> Option<BigInt> {
+    enumerate(pools, request, units_per_gas, &|path, _| {
+        request.mixed_paths || path.iter().all(|pool| pool.version() == path[0].version())
+    })
+}
+
+/// The same over the paths that are permitted.
+fn enumerate(
+    pools: &[Pool],
+    request: &RouteRequest,
+    units_per_gas: u64,
+    is_permitted: &dyn Fn(&[&Pool], &[Address]) -> bool,
+) -> Option<BigInt> {
     let mut best: Option<BigInt> = None;
     let mut try_path = |path: &[&Pool]| {
         let Some(tokens) = tokens_along(path, request.token_in) else { return };
         if tokens.last() != Some(&request.token_out) {
             return;
         }
-        let mixed = path.iter().any(|pool| pool.version() != path[0].version());
-        if mixed && !request.mixed_paths {
+        if !is_permitted(path, &tokens) {
             return;
         }
         let Some((amount, ticks)) = run(path, &tokens, request.exact) else { return };

@@ -43,7 +43,7 @@ use super::catalog::{Catalog, CatalogEntry};
 use super::context::{CallConditions, CallContext};
 use super::environment::ToolEnvironment;
 use super::input::{AMOUNT, ToolInput};
-use super::keys::{self, ClaimResult, KeyClaim, OrphanedKey, SignedCall};
+use super::keys::{self, ActedCall, ClaimResult, KeyClaim, OrphanedKey, SignedCall};
 use super::rate::CallRate;
 use super::tool::{Handler, ReadJob, WriteJob};
 use super::write_access::{ApprovalMode, WriteAccess};
@@ -254,15 +254,25 @@ impl Executor {
     }
 
     /// Returns the call of this actor that may have signed something under an idempotency key; `None` if none has, so that
-    /// the key's call can be made again.
+    /// the key's call can be made again. A call whose process died between its note in the key and the signature has signed
+    /// nothing.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE` without a database, or if it cannot be read.
+    /// `STORE_UNAVAILABLE` without a database, or if it or the ledger cannot be read.
     pub fn signed_under(&self, key: &str) -> Result<Option<SignedCall>, ToolError> {
         let Some(store) = self.store() else {
             return Err(ToolError::new(ErrorCode::StoreUnavailable, "no database is open"));
         };
-        keys::signed_under(store, &self.shared.golem_id, key)
+        let found = keys::signed_under(store, &self.shared.golem_id, key)?;
+        let Some(ActedCall { call, is_orphaned }) = found else { return Ok(None) };
+        if call.is_answered || !is_orphaned {
+            return Ok(Some(call));
+        }
+        let Some(acting) = &self.shared.acting else { return Ok(Some(call)) };
+        match acting.pipeline.fate(call.call_id).map_err(|refusal| refusal.error())? {
+            SignedOutcome::Nothing => Ok(None),
+            SignedOutcome::Open | SignedOutcome::Placed { .. } | SignedOutcome::Ended { .. } => Ok(Some(call)),
+        }
     }
 
     /// Calls a tool. Needs a tokio runtime with time enabled. Dropping the future cancels a read, and cancels a write
