@@ -25,7 +25,7 @@ pub enum PolicyTemplate {
     VaultManager,
     /// Trading within wide limits.
     DefiTrading,
-    /// No signatures.
+    /// Signs nothing.
     ReadOnly,
 }
 
@@ -149,7 +149,7 @@ pub struct SpendingLimit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitPeriod {
-    /// One action.
+    /// Any single action.
     Transaction,
     /// Any 60 minutes.
     Hour,

@@ -67,7 +67,7 @@ struct PolicyChange {
     field: String,
     /// Previous value, as the file writes it.
     from: String,
-    /// New value.
+    /// New value, in the same form.
     to: String,
     /// True if the new value allows nothing that the previous one did not.
     is_tighter: bool,
