@@ -25,7 +25,7 @@ pub enum PolicyTemplate {
     VaultManager,
     /// Trading within wide limits.
     DefiTrading,
-    /// Signs nothing.
+    /// No signature at all, whatever is asked.
     ReadOnly,
 }
 
