@@ -863,6 +863,9 @@ pub(super) enum PolicyAction {
     },
     /// Reject a looser policy file and record that in the audit log
     Refuse,
+    /// Restore the policy file from before the last wallet_configure_policy, after asking on the terminal; what that
+    /// loosens waits for `accept`
+    Undo,
     /// Reset a limit that has stopped trading; asks for confirmation on the terminal and, except on devnets, for the
     /// password of every key
     Reset {

@@ -25,6 +25,7 @@ use bardo_runtime::questions::answering;
 use bardo_runtime::rehearsal::Rehearsal;
 use bardo_runtime::rehearsed::{RehearsalRecorder, Rehearsed, rehearsed};
 use bardo_runtime::session_keyring::{FolderKeyring, NewKeyPassword};
+use bardo_runtime::wallets::{FolderWallets, OperatorPrompts};
 use bardo_runtime::{OpenEnvironment, OpenError, SigningContext, account};
 use bardo_safety::orders::Orders;
 use bardo_sandbox::{BlockPace, MarketMode, SandboxChain, SandboxConfig};
@@ -34,10 +35,10 @@ use golem_tools::data::{estimate_gas, get_portfolio};
 use golem_tools::dialect::{ExecutorTools, HeldCall, NativeCall, NativeTools};
 use golem_tools::engine::{
     ApprovalMode, CallStatus, Catalog, CatalogEntry, Executor, ExecutorConfig, Hook, ToolCall, ToolInput, ToolResponse,
-    WriteAccess,
+    WalletAdministration, WriteAccess,
 };
 use golem_tools::trading::{list_schedules, uniswap_schedule_swaps};
-use golem_tools::wallet::wallet_fund;
+use golem_tools::wallet::{wallet_configure_policy, wallet_fund, wallet_provision};
 
 /// Number of events kept in memory, which is more than one call emits.
 const RING: usize = 1_024;
@@ -250,6 +251,9 @@ async fn open_tools(
         let keyring = FolderKeyring::new(DataFolder::of(config), clock.clone());
         let ask = new_key_password(options.password_fd);
         opened.world.session_keys = Some(Arc::new(keyring.creating_in(ledger.clone(), ask)));
+    }
+    if let (Some(ledger), None, true) = (&ledger, &rehearsal, any(administers)) {
+        opened.world.administration = administration(config, &opened, ledger, clock, options.password_fd);
     }
     let world = opened.world.with_books(books).with_paper(acting.as_ref().map(|acting| acting.paper.clone()));
     let recorder = rehearsal.as_ref().and_then(|one| RehearsalRecorder::of(one, &DataFolder::of(config)));
@@ -576,6 +580,11 @@ fn records(entry: &CatalogEntry) -> bool {
     entry.def.meta.capability != CapabilityTier::Read && !writes(entry)
 }
 
+/// Returns true if the tool needs the scope `admin:wallet`.
+fn administers(entry: &CatalogEntry) -> bool {
+    [wallet_provision::TOOL_DEF.meta.name, wallet_configure_policy::TOOL_DEF.meta.name].contains(&entry.def.meta.name)
+}
+
 /// Asks the operator for the password of a new session key's file: at the terminal, or from a descriptor. To give it is to
 /// decide that the key is created.
 fn new_key_password(fd: Option<u32>) -> NewKeyPassword {
@@ -598,6 +607,71 @@ fn new_key_password(fd: Option<u32>) -> NewKeyPassword {
 /// Default approval mode: ask on a terminal, otherwise never.
 fn as_attended() -> ApprovalMode {
     if consent::is_attended() { ApprovalMode::Ask } else { ApprovalMode::Never }
+}
+
+/// Access with the scope `admin:wallet`, which the operator's own command has; `None` without rules.
+fn administration(
+    config: &Config,
+    opened: &OpenEnvironment,
+    ledger: &Ledger,
+    clock: &Arc<dyn Clock>,
+    fd: Option<u32>,
+) -> Option<Arc<dyn WalletAdministration>> {
+    let rules = opened.world.rules.clone()?;
+    let devnet = opened.world.chains().iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
+    let prompts = OperatorPrompts {
+        new_password: new_wallet_password(fd),
+        password: Arc::new(move |shown, name| {
+            if fd.is_none() {
+                needs_terminal("the operator's password of a key file")?;
+            }
+            show_lines(shown);
+            let asked = format!("password of the key {name} (Ctrl-C for none)");
+            let given = secret::read(fd, &asked).map_err(refused)?;
+            Ok(secret::password(&given))
+        }),
+        // No descriptor confirms a policy: a person has seen the lines.
+        confirm: Arc::new(|shown, word| {
+            needs_terminal("the operator's confirmation of every changed line")?;
+            show_lines(shown);
+            consent::confirm("", word).map_err(refused)
+        }),
+    };
+    let folder = (ledger.clone(), rules);
+    Some(Arc::new(FolderWallets::new(config, folder, devnet, Arc::clone(clock), prompts)))
+}
+
+/// Asks the operator for the password of a new wallet's file. To give it is to decide that the wallet is created.
+fn new_wallet_password(fd: Option<u32>) -> NewKeyPassword {
+    Arc::new(move |shown| {
+        if fd.is_none() {
+            needs_terminal("the operator's password for a new key file")?;
+        }
+        show_lines(&[shown.to_owned()]);
+        secret::new_password(fd, "password for the new wallet's file (Ctrl-C for none)").map(Some).map_err(refused)
+    })
+}
+
+/// Checks that the operator can be asked.
+///
+/// # Errors
+/// `APPROVAL_REQUIRED` without a terminal.
+fn needs_terminal(what: &str) -> Result<(), ToolError> {
+    if consent::is_attended() {
+        return Ok(());
+    }
+    let what = format_args!("this needs {what}, and there is no terminal to ask at");
+    Err(ToolError::new(ErrorCode::ApprovalRequired, what).suggest("Run it on a terminal."))
+}
+
+fn refused(CommandFailure { error, .. }: CommandFailure) -> ToolError {
+    ToolError::new(ErrorCode::ApprovalRefused, error)
+}
+
+fn show_lines(lines: &[String]) {
+    for line in lines {
+        eprintln!("bardo: {}", without_controls(line).replace(['\n', '\t'], " "));
+    }
 }
 
 /// Returns the response of a call that did not reach the executor.

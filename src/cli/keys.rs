@@ -120,7 +120,7 @@ fn add_server(
     let enrolment = enrolment.signed(&signature)?;
     let url = wallet.url.clone();
     let entry = keystore.create_server(&name, (wallet, &credential), enrolment, password)?;
-    if found.policies == 0 {
+    if found.policies.is_empty() {
         eprintln!(
             "bardo: the server enforces no policy on this wallet: its credential alone is enough to do anything with it"
         );

@@ -7,7 +7,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::args::{CageAction, PolicyAction, ResetTarget};
-use super::{CliExit, CommandFailure, call, consent, load, parameters, password, policy_cage, print, print_json};
+use super::{
+    CliExit, CommandFailure, call, consent, load, parameters, password, policy_cage, print, print_json,
+    without_controls,
+};
 use ::golem::memory::Memory;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, ConfigFlags, Environment};
@@ -17,14 +20,15 @@ use bardo_base::model::Phase;
 use bardo_base::text::{SafeText, nearest, width};
 use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
 use bardo_runtime::labels;
-use bardo_runtime::policy::{is_devnet, open, place};
+use bardo_runtime::policy::{PolicyRewrite, is_devnet, open, place};
 use bardo_runtime::questions::second::POLICY_APPROVAL_MILLIS;
+use bardo_runtime::wallets::described;
 use bardo_runtime::{OpenEnvironment, account, reauthentication};
 use bardo_safety::audit::AuditLog;
 use bardo_safety::custody::no_account;
 use bardo_safety::operator_policy::OperatorPolicyEngine;
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
-use bardo_safety::policy::{Policy, PolicyField, PolicyPreset};
+use bardo_safety::policy::{self, Policy, PolicyField, PolicyPreset};
 use bardo_safety::second_approval::{SecondError, SecondSignature};
 use bardo_session::handle::name_addresses;
 use golem_chain::network::{NetworkKind, NetworkPlan, NetworkPlanError};
@@ -43,7 +47,11 @@ pub(super) fn run(
         PolicyAction::Cage {
             action: CageAction::Show { key } | CageAction::Set { key, .. } | CageAction::Clear { key, .. },
         } => key.clone(),
-        PolicyAction::Show | PolicyAction::Explain { .. } | PolicyAction::Accept { .. } | PolicyAction::Refuse => None,
+        PolicyAction::Show
+        | PolicyAction::Explain { .. }
+        | PolicyAction::Accept { .. }
+        | PolicyAction::Refuse
+        | PolicyAction::Undo => None,
     };
     let config = load(environment, &ConfigFlags { account: key, ..flags.clone() })?;
     match action {
@@ -63,6 +71,7 @@ pub(super) fn run(
         }
         PolicyAction::Cage { action } => policy_cage::run(&config, action, paper, json),
         PolicyAction::Refuse => decide(&config, None, None),
+        PolicyAction::Undo => undo(&config),
         PolicyAction::Reset { what, password_fd, .. } => reset(&config, *what, *password_fd),
     }
 }
@@ -254,6 +263,29 @@ fn decide(config: &Config, accept: Option<SecondStep>, password_fd: Option<u32>)
         }
         Ok(CliExit::Success)
     })
+}
+
+/// Restores the policy file from before the last change by a tool. A session follows the file; what it loosens waits.
+fn undo(config: &Config) -> Result<CliExit, CommandFailure> {
+    let devnet = meant(config)?.devnet;
+    let (path, absent) = place(config, devnet);
+    let Some((rewrite, from)) = PolicyRewrite::undo(path.clone(), absent)? else {
+        print("no previous policy file is kept: nothing to undo\n")?;
+        return Ok(CliExit::Success);
+    };
+    let restored = policy::parse(rewrite.text(), &from)?;
+    let now = open(config, devnet)?.current().policy;
+    let mut said = format!("{} becomes what it was before:\n", path.display());
+    for line in rewrite.lines().into_iter().chain(described(&now.changes(&restored))) {
+        said.push_str(&format!("{}\n", without_controls(&line).replace(['\n', '\t'], " ")));
+    }
+    if !consent::confirm(&said, "undo")? {
+        let error = "nothing was restored";
+        return Err(CommandFailure { exit: CliExit::Rejected, error: error.into() });
+    }
+    rewrite.restore(&from)?;
+    print(&format!("{} is restored\n", path.display()))?;
+    Ok(CliExit::Success)
 }
 
 /// Resets the failure breaker or a high-water mark.

@@ -33,4 +33,5 @@ mod services;
 mod tokens;
 mod v4;
 mod vaults;
+mod wallets;
 mod wraps;

@@ -119,6 +119,18 @@ impl RealNetwork {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
     }
 
+    /// Runs the program in `home` on the network, with `secret` on descriptor 3; returns both outputs and the exit code.
+    pub fn run_with(&self, home: &Path, arguments: &[&str], secret: &str) -> (String, String, i32) {
+        let file = self.folder.path().join("third");
+        std::fs::write(&file, format!("{secret}\n")).unwrap();
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "third=$1; shift; exec \"$0\" \"$@\" 3<\"$third\""]).arg(program()).arg(&file);
+        shell.args(self.arguments()).args(arguments);
+        let output = shell.env_clear().env("BARDO_HOME", home).stdin(Stdio::null()).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (text(output.stdout), text(output.stderr), output.status.code().unwrap())
+    }
+
     /// Number of signed transactions that were submitted.
     pub fn sends(&self) -> usize {
         let heard = self.proxy.heard();

@@ -415,7 +415,7 @@ fn the_reads_of_the_wallet_are_those_of_the_document() {
 /// Capability, risk tier, tick budget, steps, parameters and result fields of the document's tools for session keys and
 /// funding. Of the parameters, the bounds of a session key are additions: the document has none, and a key without them
 /// could take everything.
-const SESSION: [SessionRow; 4] = [
+const SESSION: [SessionRow; 6] = [
     (
         "session_provision_key",
         "Write",
@@ -454,6 +454,24 @@ const SESSION: [SessionRow; 4] = [
         &["source", "token", "amount", "chain_id"],
         &["tx_hash", "amount_funded", "token", "source"],
     ),
+    (
+        "wallet_provision",
+        "Privileged",
+        "Layer2",
+        "Medium",
+        &["Creating wallet", "Verifying"],
+        &["provider", "chain_id", "label"],
+        &["address", "provider", "chain_id", "account_type"],
+    ),
+    (
+        "wallet_configure_policy",
+        "Write",
+        "Layer2",
+        "Fast",
+        &["Validating policy", "Applying to provider"],
+        &["policy_template", "custom_policy"],
+        &["policy_hash", "template", "allowed_contracts", "spending_limit_usd"],
+    ),
 ];
 
 type SessionRow = (
@@ -471,7 +489,11 @@ fn the_tools_for_session_keys_are_those_of_the_document() {
     let tools = tools();
     for (name, capability, risk_tier, class, steps, parameters, fields) in SESSION {
         let tool = named(&tools, name);
-        let limit = if class == "Fast" { 1_000 } else { 15_000 };
+        let limit = match class {
+            "Fast" => 1_000,
+            "Medium" => 5_000,
+            _ => 15_000,
+        };
         for (field, wanted) in [
             ("category", json!("wallet")),
             ("capability", json!(capability)),
@@ -493,6 +515,28 @@ fn the_tools_for_session_keys_are_those_of_the_document() {
     // The default lifetime of the document: a day.
     let provision = named(&tools, "session_provision_key");
     assert_eq!(provision["input_schema"]["properties"]["expires_in"]["default"], 86_400);
+}
+
+/// Of the 24 tools of the document: those that read, write and are privileged, by the table at its end.
+#[test]
+fn the_document_counts_its_tools_by_capability() {
+    let tools = tools();
+    let all = tools.iter().filter(|tool| {
+        let name = tool["name"].as_str().unwrap();
+        ["identity_", "wallet_", "session_"].iter().any(|prefix| name.starts_with(prefix))
+    });
+    let mut counts = [["Read", "Write", "Privileged"]; 3].map(|kinds| kinds.map(|kind| (kind, 0)));
+    for tool in all {
+        let group = match tool["name"].as_str().unwrap().split('_').next() {
+            Some("identity") => 0,
+            Some("wallet") => 1,
+            _ => 2,
+        };
+        for (kind, count) in &mut counts[group] {
+            *count += u32::from(tool["capability"] == *kind);
+        }
+    }
+    assert_eq!(counts.map(|group| group.map(|(_, count)| count)), [[7, 4, 1], [5, 3, 1], [1, 2, 0]]);
 }
 
 #[test]

@@ -144,3 +144,54 @@ fn a_check_leaves_no_open_permit_on_the_audit_log() {
     let (out, _, code) = run(bardo(home.path()).args(["log", "verify"]));
     assert_eq!(code, 0, "{out}");
 }
+
+#[test]
+fn a_template_is_shown_line_by_line_confirmed_kept_and_undone() {
+    use crate::fixture::on_a_terminal;
+    let home = tempfile::tempdir().unwrap();
+    let (home, path) = (home.path(), home.path().join("policy-devnet.toml"));
+    let own = "# mine\npreset = \"demo\"\nmax_gas_usd = \"3\"\n";
+    std::fs::write(&path, own).unwrap();
+    let text = || std::fs::read_to_string(&path).unwrap();
+    let previous = |number: u32| home.join(format!("policy-devnet.toml.previous-{number}"));
+    // Without a person there is no decision, and a descriptor is none.
+    let params = r#"{"policy_template": "defi-trading"}"#;
+    let (out, _, code) = run(bardo(home).args(["call", "wallet_configure_policy", params, "--approve", "always"]));
+    let answer: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&answer["error"]["code"], code), (&"APPROVAL_REQUIRED".into(), 3), "{answer}");
+    let given = |params: &str, word: &str| {
+        let arguments = ["--json", "call", "wallet_configure_policy", params];
+        on_a_terminal(home, &arguments, &[(" to confirm: ", word)])
+    };
+    // Any other word leaves the file as it was.
+    let (shown, code) = given(params, "write\r");
+    assert!(code != 0 && shown.contains("APPROVAL_REFUSED"), "{shown}");
+    assert_eq!((text().as_str(), previous(1).exists()), (own, false));
+    for line in ["- # mine", "- preset = \"demo\"", "- max_gas_usd = \"3\"", "+ preset = \"defi-trading\""] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    for change in ["LOOSER   max_gas_usd: \"3\"", "tighter  max_trades_per_hour: 120", "Type `loosen`"] {
+        assert!(shown.contains(change), "{change}: {shown}");
+    }
+    // What is confirmed is written. The tighter part is in force in that process, and the looser one waits.
+    let (shown, code) = given(params, "loosen\r");
+    assert!(code == 0 && shown.contains("\"in_force\": false") && shown.contains("\"max_gas_usd\""), "{shown}");
+    assert!(text().contains("preset = \"defi-trading\"\nallowed_chains = [\"devnet-ethereum\""), "{}", text());
+    assert_eq!(std::fs::read_to_string(previous(1)).unwrap(), own);
+
+    // A tighter policy needs a decision too, and nothing of it waits.
+    let (shown, code) = given(r#"{"policy_template": "read-only"}"#, "write\r");
+    assert!(code == 0 && shown.contains("\"in_force\": true") && !shown.contains("LOOSER"), "{shown}");
+    let (out, _, _) = run(bardo(home).args(["policy", "show", "--json"]));
+    let policy: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(policy["policy"], "read-only*");
+
+    // Each is undone by itself, and the operator's own text comes back to the letter.
+    for _ in 0..2 {
+        let (shown, code) = on_a_terminal(home, &["policy", "undo"], &[("Type `undo`", "undo\r")]);
+        assert!(code == 0 && shown.contains("is restored"), "{shown}");
+    }
+    assert_eq!((text().as_str(), previous(1).exists()), (own, false));
+    let (out, _, code) = run(bardo(home).args(["policy", "undo"]));
+    assert!(code == 0 && out.contains("nothing to undo"), "{out}");
+}

@@ -91,7 +91,7 @@ impl Session {
         assert_eq!(grant.check(&world.client).await, Ok(()));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let session = keys.open(&name, &password, &ledger).unwrap();
-        let id = record(&world, &grant, session.queue_key_of(ledger.as_str(), owner).unwrap()).await;
+        let id = record_of(&world, &grant, session.queue_key_of(ledger.as_str(), owner).unwrap(), Some(12)).await;
         let keeper = SessionKeeper::new(id, ledger.as_str(), world.store.clone(), world.client.clone(), clock.clone());
         let account = DelegatedAccount::new(session, grant, keeper).unwrap();
         let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
@@ -128,7 +128,12 @@ impl Session {
 }
 
 /// Records a granted session key in the ledger.
-async fn record(world: &TestHarness, grant: &DelegationGrant, key: QueueKey) -> SessionKeyId {
+pub async fn record_of(
+    world: &TestHarness,
+    grant: &DelegationGrant,
+    key: QueueKey,
+    max_calls: Option<u64>,
+) -> SessionKeyId {
     let id = SessionKeyId::random();
     let record = SessionKeyRecord {
         id,
@@ -140,7 +145,7 @@ async fn record(world: &TestHarness, grant: &DelegationGrant, key: QueueKey) -> 
         delegation: grant.delegation().clone(),
         created_at: 1,
         expires_at: 4_102_444_800,
-        max_calls: Some(12),
+        max_calls,
         uses: 0,
         last_used: None,
         state: SessionKeyState::Drafted,
@@ -155,7 +160,7 @@ async fn record(world: &TestHarness, grant: &DelegationGrant, key: QueueKey) -> 
 }
 
 /// The owner's own wallet delegates its account to the framework's code (EIP-7702).
-async fn become_a_delegator(world: &TestHarness, signer: &PrivateKeySigner) {
+pub async fn become_a_delegator(world: &TestHarness, signer: &PrivateKeySigner) {
     let chain_id = world.client.chain_id();
     let address = world.contract(KnownContract::Eip7702Delegator);
     // An authorisation takes a nonce of its own, besides its transaction's.

@@ -34,10 +34,10 @@ use tokio::sync::watch;
 const USDC: u64 = 1_000_000;
 
 /// A wallet on a server, with 10,000 USDC and gas on the devnet.
-struct Wallet {
+pub struct Wallet {
     server: LocalWalletServer,
     key: Arc<ServerKey>,
-    address: Address,
+    pub address: Address,
     _folder: tempfile::TempDir,
 }
 
@@ -50,7 +50,7 @@ struct Session {
 }
 
 impl Wallet {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let signer = PrivateKeySigner::random();
         let address = signer.address();
         let server = LocalWalletServer::start(signer);
@@ -71,14 +71,19 @@ impl Wallet {
         Self { server, key, address, _folder: folder }
     }
 
+    /// The account, which asks the server for every signature.
+    pub fn account(&self) -> EmbeddedAccount {
+        let client = WalletServerClient::new(self.key.wallet(), self.key.credential()).unwrap();
+        EmbeddedAccount::connected(Arc::clone(&self.key), Arc::new(client))
+    }
+
     async fn session(&self) -> Session {
         self.session_approving(ApprovalMode::Never).await
     }
 
     async fn session_approving(&self, approve: ApprovalMode) -> Session {
         let world = TestHarness::new(4).await;
-        let client = WalletServerClient::new(self.key.wallet(), self.key.credential()).unwrap();
-        let account = EmbeddedAccount::connected(Arc::clone(&self.key), Arc::new(client));
+        let account = self.account();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
         let chains = vec![ConnectedChain::new(world.client.clone(), prices)];

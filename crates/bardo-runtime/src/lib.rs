@@ -20,6 +20,7 @@
 //! | `rehearsed` | records of rehearsed writes, to propose them on the live network |
 //! | `policy_cage` | an account's rules in PolicyCage, compared with the policy and changed |
 //! | `market` | prices and pools for the Network screen |
+//! | `wallets` | wallets that the operator creates, and the policy file that a tool writes |
 //! | `tool_info` | tools of the catalog as screens show them |
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -63,6 +64,7 @@ mod signing_context;
 mod tool_info;
 pub mod transactions;
 pub mod wallet_server;
+pub mod wallets;
 
 use std::path::PathBuf;
 

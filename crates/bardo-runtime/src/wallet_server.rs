@@ -1,5 +1,5 @@
-//! HTTP client of a wallet server, in the published shape of Privy's wallet API: `GET /v1/wallets/ID`, and
-//! `POST /v1/wallets/ID/rpc` with `eth_signTransaction` and `eth_signTypedData_v4`
+//! HTTP client of a wallet server, in the published shape of Privy's wallet API: `GET /v1/wallets/ID`, `POST /v1/wallets`,
+//! and `POST /v1/wallets/ID/rpc` with `eth_signTransaction` and `eth_signTypedData_v4`
 //! (<https://docs.privy.io/api-reference/wallets>). Requests are authenticated by the application's id and secret; the
 //! optional authorization signatures of that API are not made, so a wallet that requires them refuses.
 //!
@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 use alloy::consensus::TxEip1559;
-use alloy::primitives::{Address, Bytes, TxKind, U256};
+use alloy::primitives::{Address, B128, Bytes, TxKind, U256, hex};
 use alloy::transports::http::reqwest::{Client, RequestBuilder, Response, StatusCode, header, redirect, retry};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -41,6 +41,7 @@ const REMOVED: &str = "[the server repeated the credential]";
 /// Client of one wallet. `Debug` does not show the credential.
 pub struct WalletServerClient {
     client: Client,
+    wallets: Url,
     wallet: Url,
     rpc: Url,
     app_id: String,
@@ -51,12 +52,14 @@ pub struct WalletServerClient {
 }
 
 /// A wallet as its server describes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DescribedWallet {
+    /// Id of the wallet.
+    pub id: String,
     /// Address of the wallet.
     pub address: Address,
-    /// Number of policies that the server enforces on it.
-    pub policies: usize,
+    /// Ids of the policies that the server enforces on it.
+    pub policies: Vec<String>,
 }
 
 impl WalletServerClient {
@@ -75,14 +78,17 @@ impl WalletServerClient {
             .pool_max_idle_per_host(0);
         let builder = if wallet.url.is_loopback() { builder.no_proxy() } else { builder };
         let client = builder.build().map_err(|error| unavailable(&error.without_url()))?;
-        let mut at = wallet.url.expose().clone();
-        at.path_segments_mut().map_err(|()| unavailable(&"its URL cannot have a path"))?.pop_if_empty().extend([
-            "v1",
-            "wallets",
-            &wallet.wallet_id,
-        ]);
-        let mut rpc = at.clone();
-        rpc.path_segments_mut().map_err(|()| unavailable(&"its URL cannot have a path"))?.push("rpc");
+        let below = |url: &Url, parts: &[&str]| {
+            let mut at = url.clone();
+            at.path_segments_mut()
+                .map_err(|()| unavailable(&"its URL cannot have a path"))?
+                .pop_if_empty()
+                .extend(parts);
+            Ok(at)
+        };
+        let wallets = below(wallet.url.expose(), &["v1", "wallets"])?;
+        let at = below(&wallets, &[&wallet.wallet_id])?;
+        let rpc = below(&at, &["rpc"])?;
         // Both are ASCII.
         let secret = Zeroizing::new(String::from_utf8_lossy(credential.expose()).into_owned());
         let login = Zeroizing::new(format!("{}:{}", wallet.app_id, secret.as_str()));
@@ -90,6 +96,7 @@ impl WalletServerClient {
         let authorization = SecretString::from(format!("Basic {}", encoded.as_str()));
         Ok(Self {
             client,
+            wallets,
             wallet: at,
             rpc,
             app_id: wallet.app_id.clone(),
@@ -106,20 +113,52 @@ impl WalletServerClient {
     /// another chain than Ethereum.
     pub async fn describe(&self) -> Result<DescribedWallet, ServerFault> {
         let answer = self.exchange(self.client.get(self.wallet.clone())).await?;
-        let text = |key: &str| answer.get(key).and_then(Value::as_str);
-        if text("id") != Some(self.wallet_id.as_str()) {
+        let found = self.described(&answer)?;
+        if found.id != self.wallet_id {
             return Err(ServerFault::Unclear(SafeText::clean("it describes another wallet", MOST_SHOWN)));
         }
+        Ok(found)
+    }
+
+    /// Creates another wallet under these policies. `key` makes the server answer a repeated request with the same wallet.
+    ///
+    /// # Errors
+    /// [`ServerFault::Refused`] and [`ServerFault::Unavailable`] if no wallet was created; after
+    /// [`ServerFault::Unclear`] one may exist.
+    pub async fn create(&self, policies: &[String], key: B128) -> Result<DescribedWallet, ServerFault> {
+        let body = json!({ "chain_type": "ethereum", "policy_ids": policies }).to_string();
+        let request = self.client.post(self.wallets.clone()).header(header::CONTENT_TYPE, "application/json");
+        let request = request.header("privy-idempotency-key", hex::encode(key)).body(body);
+        let answer = self.exchange(request).await?;
+        // A wallet exists by now, whatever is wrong with its description.
+        let unclear = |why: &str| ServerFault::Unclear(SafeText::clean(why, MOST_SHOWN));
+        let created = self.described(&answer).map_err(|fault| unclear(&fault.to_string()))?;
+        if created.id == self.wallet_id {
+            return Err(unclear("it returned the wallet that it was asked through, not a new one"));
+        }
+        if created.policies != policies {
+            return Err(unclear("the new wallet has other policies than it was asked for"));
+        }
+        Ok(created)
+    }
+
+    /// Reads the description of a wallet.
+    fn described(&self, answer: &Value) -> Result<DescribedWallet, ServerFault> {
+        let text = |key: &str| answer.get(key).and_then(Value::as_str);
         if text("chain_type") != Some("ethereum") {
             let kind = self.shown(text("chain_type").unwrap_or("none"));
             let why = format!("the wallet is of chain type {kind}, not ethereum");
             return Err(ServerFault::Refused(SafeText::clean(&why, MOST_SHOWN)));
         }
+        let policies = answer
+            .get("policy_ids")
+            .and_then(Value::as_array)
+            .and_then(|ids| ids.iter().map(|id| id.as_str().map(str::to_owned)).collect::<Option<Vec<String>>>());
+        let id = text("id").map(str::to_owned);
         let address = text("address").and_then(|address| address.parse().ok());
-        let policies = answer.get("policy_ids").and_then(Value::as_array).map(Vec::len);
-        match address.zip(policies) {
-            Some((address, policies)) => Ok(DescribedWallet { address, policies }),
-            None => Err(ServerFault::Unclear(SafeText::clean("the wallet has no address or no policies", MOST_SHOWN))),
+        match (id, address, policies) {
+            (Some(id), Some(address), Some(policies)) => Ok(DescribedWallet { id, address, policies }),
+            _ => Err(ServerFault::Unclear(SafeText::clean("the wallet has no address or no policies", MOST_SHOWN))),
         }
     }
 

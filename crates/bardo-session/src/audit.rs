@@ -57,6 +57,8 @@ pub enum AuditKind {
     KeysGranted,
     /// The Golem's session keys were revoked.
     KeysRevoked,
+    /// The creation of a wallet began, or ended with its address.
+    WalletCreation,
     /// A policy came into force.
     PolicyAdopted,
     /// The policy became tighter.
@@ -87,7 +89,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// All kinds, in the order of their declaration.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::PermitIssued,
         Self::PermitRefused,
         Self::PermitConsumed,
@@ -114,6 +116,7 @@ impl AuditKind {
         Self::HaltLowered,
         Self::KeysGranted,
         Self::KeysRevoked,
+        Self::WalletCreation,
         Self::PolicyAdopted,
         Self::PolicyTightened,
         Self::PolicyAccepted,
@@ -158,6 +161,7 @@ impl AuditKind {
             Self::HaltLowered => "halt:lowered",
             Self::KeysGranted => "keys:granted",
             Self::KeysRevoked => "keys:revoked",
+            Self::WalletCreation => "wallet:creation",
             Self::PolicyAdopted => "policy:adopted",
             Self::PolicyTightened => "policy:tightened",
             Self::PolicyAccepted => "policy:accepted",

@@ -91,6 +91,10 @@ fn sentence(kind: AuditKind, body: &Map<String, Value>) -> String {
             };
             format!("{keys} revoked by {}{}", text("by"), value_of("reason"))
         }
+        AuditKind::WalletCreation => match text("address").as_str() {
+            "" => format!("creation of the wallet {} began: {}", text("wallet"), text("provider")),
+            address => format!("the wallet {} was created: {address}, {}", text("wallet"), text("provider")),
+        },
         AuditKind::PolicyAdopted => format!("policy {} in force", text("name")),
         AuditKind::PolicyTightened | AuditKind::PolicyAccepted => {
             format!("policy {} changed{}", text("name"), value_of("changes"))

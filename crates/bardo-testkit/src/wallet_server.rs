@@ -68,6 +68,10 @@ pub enum ServerMode {
     Echo,
     /// Closes the connection after the request.
     HangUp,
+    /// Returns its old wallet when it is asked for a new one.
+    SameWallet,
+    /// Creates a wallet without the policies that it was asked for.
+    NoPolicies,
 }
 
 /// Policy of the server.
@@ -92,6 +96,8 @@ struct State {
     other: PrivateKeySigner,
     mode: ServerMode,
     policy: ServerPolicy,
+    /// Wallets that were created: id, key and policies.
+    created: Vec<(String, PrivateKeySigner, Value)>,
     /// Methods that were asked.
     asked: Vec<String>,
     /// Number of signatures that were made.
@@ -105,7 +111,7 @@ impl LocalWalletServer {
         let address = listener.local_addr().unwrap();
         let (mode, policy) = (ServerMode::Honest, ServerPolicy::default());
         let other = PrivateKeySigner::random();
-        let state = State { signer, other, mode, policy, asked: Vec::new(), signed: 0 };
+        let state = State { signer, other, mode, policy, created: Vec::new(), asked: Vec::new(), signed: 0 };
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
         std::thread::spawn(move || {
@@ -135,6 +141,12 @@ impl LocalWalletServer {
     /// Methods that were asked since the last call.
     pub fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().asked)
+    }
+
+    /// Ids and addresses of the wallets that were created.
+    pub fn created(&self) -> Vec<(String, Address)> {
+        let state = self.state.lock().unwrap();
+        state.created.iter().map(|(id, signer, _)| (id.clone(), signer.address())).collect()
     }
 
     /// Number of signatures that were made.
@@ -172,32 +184,68 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) {
         return answer(&mut stream, 401, &json!({ "error": "Invalid app ID or app secret." }).to_string());
     }
     let mut state = state.lock().unwrap();
-    let wallet = format!("/v1/wallets/{WALLET_ID}");
     let mut words = first.split_whitespace();
-    match (words.next(), words.next()) {
-        (Some("GET"), Some(path)) if path == wallet => {
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let below = path.strip_prefix("/v1/wallets").unwrap_or("/").trim_start_matches('/');
+    let (id, end) = below.split_once('/').unwrap_or((below, ""));
+    if (method, path) == ("POST", "/v1/wallets") {
+        return create(&mut stream, &mut state, &serde_json::from_slice(&body).unwrap_or_default());
+    }
+    let created = state.created.iter().find(|(own, ..)| own == id).cloned();
+    let wallet = match (id == WALLET_ID, created) {
+        (true, _) => {
+            let policies = if state.policy.targets.is_empty() { json!([]) } else { json!(["policy-of-the-test"]) };
+            Some((state.signer.clone(), policies))
+        }
+        (false, found) => found.map(|(_, signer, policies)| (signer, policies)),
+    };
+    match (method, wallet, end) {
+        ("GET", Some((signer, policies)), "") => {
             let address = match state.mode {
                 ServerMode::OtherAddress => state.other.address(),
-                _ => state.signer.address(),
+                _ => signer.address(),
             };
-            let policies = if state.policy.targets.is_empty() { json!([]) } else { json!(["policy-of-the-test"]) };
-            let described = json!({
-                "id": WALLET_ID, "address": address, "chain_type": "ethereum", "policy_ids": policies,
-                "additional_signers": [], "owner_id": null, "created_at": 1_741_834_854_578_u64,
-                "exported_at": null, "imported_at": null,
-            });
-            answer(&mut stream, 200, &described.to_string());
+            answer(&mut stream, 200, &described(id, address, &policies));
         }
-        (Some("POST"), Some(path)) if path == format!("{wallet}/rpc") => {
+        ("POST", Some((signer, _)), "rpc") => {
             let request: Value = serde_json::from_slice(&body).unwrap_or_default();
             state.asked.push(request["method"].as_str().unwrap_or_default().to_owned());
-            sign(&mut stream, &mut state, &request);
+            sign(&mut stream, &mut state, signer, &request);
         }
         _ => answer(&mut stream, 404, &json!({ "error": "Wallet not found" }).to_string()),
     }
 }
 
-fn sign(stream: &mut TcpStream, state: &mut State, request: &Value) {
+fn described(id: &str, address: Address, policies: &Value) -> String {
+    let described = json!({
+        "id": id, "address": address, "chain_type": "ethereum", "policy_ids": policies,
+        "additional_signers": [], "owner_id": null, "created_at": 1_741_834_854_578_u64,
+        "exported_at": null, "imported_at": null,
+    });
+    described.to_string()
+}
+
+fn create(stream: &mut TcpStream, state: &mut State, request: &Value) {
+    state.asked.push("create".to_owned());
+    if request["chain_type"] != "ethereum" || !request["policy_ids"].is_array() {
+        return answer(stream, 400, &json!({ "error": "Invalid wallet", "code": "invalid_data" }).to_string());
+    }
+    match state.mode {
+        ServerMode::SameWallet => {
+            return answer(stream, 200, &described(WALLET_ID, state.signer.address(), &request["policy_ids"]));
+        }
+        ServerMode::Garbage => return answer(stream, 200, "<html>created</html>"),
+        ServerMode::Overloaded => return answer(stream, 429, &json!({ "error": "Too many requests" }).to_string()),
+        _ => {}
+    }
+    let policies = if state.mode == ServerMode::NoPolicies { json!([]) } else { request["policy_ids"].clone() };
+    let (id, signer) = (format!("wallet-{}-of-the-test", state.created.len() + 2), PrivateKeySigner::random());
+    let answered = described(&id, signer.address(), &policies);
+    state.created.push((id, signer, policies));
+    answer(stream, 200, &answered);
+}
+
+fn sign(stream: &mut TcpStream, state: &mut State, own: PrivateKeySigner, request: &Value) {
     let mode = state.mode;
     match mode {
         ServerMode::Garbage => return answer(stream, 200, "<html>signed</html>"),
@@ -212,7 +260,7 @@ fn sign(stream: &mut TcpStream, state: &mut State, request: &Value) {
         ServerMode::HangUp => return,
         _ => {}
     }
-    let signer = if mode == ServerMode::OtherKey { state.other.clone() } else { state.signer.clone() };
+    let signer = if mode == ServerMode::OtherKey { state.other.clone() } else { own };
     let denied = json!({ "error": "RPC request denied due to policy violation", "code": "policy_violation" });
     let method = request["method"].as_str().unwrap_or_default();
     let data = match method {

@@ -133,11 +133,13 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &wallet::cancel_transaction::TOOL_DEF,
     &wallet::get_allowances::TOOL_DEF,
     &wallet::speed_up_transaction::TOOL_DEF,
+    &wallet::wallet_configure_policy::TOOL_DEF,
     &wallet::wallet_detect_account_type::TOOL_DEF,
     &wallet::wallet_fund::TOOL_DEF,
     &wallet::wallet_get_delegation::TOOL_DEF,
     &wallet::wallet_get_gas_price::TOOL_DEF,
     &wallet::wallet_get_status::TOOL_DEF,
     &wallet::wallet_get_supported_chains::TOOL_DEF,
+    &wallet::wallet_provision::TOOL_DEF,
     &wallet::wallet_transfer_token::TOOL_DEF,
 ];

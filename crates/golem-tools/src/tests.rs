@@ -208,7 +208,7 @@ async fn every_example_works_on_the_devnet() {
             assert_eq!(response.error.unwrap().code(), ErrorCode::WalletNotConfigured);
         } else if entry.def.meta.name == "check_safety_status"
             || entry.def.meta.name.starts_with("session_")
-            || entry.def.meta.name == "wallet_fund"
+            || matches!(entry.def.meta.name, "wallet_fund" | "wallet_provision" | "wallet_configure_policy")
             || entry.def.meta.name.contains("schedule")
         {
             // Without a ledger the spent amounts and the schedules are unknown, without a data folder the keys: none is invented.

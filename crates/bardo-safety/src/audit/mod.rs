@@ -178,6 +178,39 @@ pub fn bytes_since(
     Ok(u64::try_from(bytes).unwrap_or_default())
 }
 
+/// Returns the number of entries of one kind since `since`, in milliseconds since the Unix epoch, whose body satisfies
+/// `fits`. An entry whose body cannot be read counts.
+///
+/// # Errors
+/// [`AuditError`] if the database fails.
+pub fn count_since(
+    connection: &Connection,
+    kind: AuditKind,
+    since: u64,
+    fits: impl Fn(&Value) -> bool,
+) -> Result<u64, AuditError> {
+    let mut statement = connection.prepare_cached("SELECT body FROM audit_entry WHERE kind = ?1 AND at >= ?2")?;
+    let mut rows = statement.query(params![kind.as_str(), sql(since)?])?;
+    let mut count = 0_u64;
+    while let Some(row) = rows.next()? {
+        let body: String = row.get(0)?;
+        if serde_json::from_str::<Value>(&body).map_or(true, |body| fits(&body)) {
+            count = count.saturating_add(1);
+        }
+    }
+    Ok(count)
+}
+
+/// Returns the time of the newest entry, in milliseconds since the Unix epoch; 0 without one.
+///
+/// # Errors
+/// [`AuditError`] if the database fails.
+pub fn newest_time(connection: &Connection) -> Result<u64, AuditError> {
+    let newest: i64 =
+        connection.prepare_cached("SELECT COALESCE(MAX(at), 0) FROM audit_entry")?.query_row([], |row| row.get(0))?;
+    Ok(u64::try_from(newest).unwrap_or_default())
+}
+
 /// Returns the head of the audit log.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ use alloy::providers::Provider as _;
 
 use crate::engine::books::AccountBooks;
 use crate::engine::keyring::{Faucet, SessionKeyring};
+use crate::engine::wallets::WalletAdministration;
 use crate::engine::write_access::{PaperMode, PaperTrading};
 use crate::identity::{AgentIndex, Credential};
 use bardo_abi::erc20::Erc20;
@@ -63,6 +64,8 @@ pub struct ToolEnvironment {
     pub credentials: Vec<Credential>,
     /// Session keys of the data folder; `None` without one.
     pub session_keys: Option<Arc<dyn SessionKeyring>>,
+    /// Wallets and policy file of this machine; `None` for everyone without the scope `admin:wallet`.
+    pub administration: Option<Arc<dyn WalletAdministration>>,
     /// Faucet of a devnet in this process; `None` elsewhere.
     pub faucet: Option<Arc<dyn Faucet>>,
     /// Auction kind per chain id, for calls without a ledger.
@@ -150,6 +153,7 @@ impl ToolEnvironment {
             books: None,
             credentials: Vec::new(),
             session_keys: None,
+            administration: None,
             faucet: None,
             agent_files: AgentFileReaders::default(),
             auctions: BTreeMap::new(),

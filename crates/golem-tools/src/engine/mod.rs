@@ -20,6 +20,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 mod tool;
+mod wallets;
 mod write_access;
 
 pub use bardo_session::envelope::{CallStatus, ToolResponse};
@@ -35,4 +36,5 @@ pub use keys::{MIGRATIONS, SignedCall, forget_keys};
 pub use profiles::categories_of;
 pub use steps::{StepCaller, StepFailure};
 pub use tool::{ReadTool, RecordTool, ToolDef, ToolReply, WriteTool};
+pub use wallets::{NewWallet, PolicyDraft, ProvisionedWallet, WalletAdministration, WrittenPolicy};
 pub use write_access::{ApprovalMode, PaperMode, PaperTrading, UnknownApprovalMode, WriteAccess};
