@@ -35,7 +35,7 @@ use golem_chain::multicall::{BatchResults, CallBatch};
 use golem_chain::network::KnownContract;
 use golem_chain::price::PriceOrigin;
 use golem_chain::token::TokenId;
-use golem_protocols::erc4626::holding::{HeldShares, VaultQuestions, redeemed};
+use golem_protocols::erc4626::holding::{HeldShares, HoldingSources, VaultQuestions, redeemed};
 use golem_protocols::intents::CrossChainIntent;
 use golem_protocols::uniswap::positions::{
     AccountPositions, Exit, PositionAnswer, PositionContracts, PositionKeys, PositionState, PricedToken,
@@ -407,7 +407,7 @@ async fn held(
     let mut lent = lent.take(&answers).ok_or_else(|| silent("supplies and debts"))?;
     lent.keep_listed(|token| network.book.tokens().iter().any(|one| one.address == token));
     holdings.extend(lent.supplies.iter().map(|(token, decimals, amount)| (*token, *decimals, *amount, None)));
-    let (paid, lacks_shares) = paid_by_vaults(chain, account, shares.take(&answers)).await?;
+    let (paid, held_for_others, lacks_shares) = paid_by_vaults(chain, account, shares.take(&answers)).await?;
     holdings.extend(paid.into_iter().map(|(token, decimals, amount)| (token, decimals, amount, None)));
     holdings.retain(|(_, _, amount, _)| !amount.is_zero());
     let counted = counted_positions(chain, &positions);
@@ -417,7 +417,9 @@ async fn held(
     };
     let lacks_positions = lacks_shares || positions.unread > 0 || counted.iter().any(|(state, _)| !is_out(state));
     let of_positions = counted.iter().flat_map(|(_, tokens)| tokens.map(|(token, _)| token));
-    let tokens: BTreeSet<Address> = holdings.iter().map(|(token, ..)| *token).chain(of_positions).collect();
+    let of_others = held_for_others.iter().map(|(token, ..)| *token);
+    let tokens = holdings.iter().map(|(token, ..)| *token).chain(of_positions).chain(of_others);
+    let tokens: BTreeSet<Address> = tokens.collect();
     let tokens: Vec<Address> = tokens.into_iter().collect();
     let reports = chain.prices.prices(&tokens).await;
     let feeds = tokens.into_iter().zip(reports).filter_map(|(token, report)| {
@@ -436,30 +438,42 @@ async fn held(
     }
     let lending = lent.valued(chain, &feeds).await;
     let owed = lending.as_ref().map_or(Some(Usd::ZERO), |lending| lending.owed);
+    let owed = held_for_others.iter().fold(owed, |sum, (token, decimals, amount)| {
+        let price = feeds.get(token).copied().zip(TokenAmount::new(*amount, *decimals).ok())?;
+        let worth = Usd::value_of(price.1, price.0, Rounding::Up).ok()?;
+        sum?.checked_add(worth).ok()
+    });
     let value = value.zip(owed).map(|(value, owed)| value.checked_sub(owed).unwrap_or(Usd::ZERO));
     Ok(ChainValue { value, coin, locked, delivered, lending, lacks_positions })
 }
 
-/// Payments for these shares in a simulation, by token, and whether some of them count as nothing.
+/// Payments for these shares in a simulation and what is owed to depositors of managed vaults, by token, and whether some of the
+/// shares count as nothing.
 async fn paid_by_vaults(
     chain: &ConnectedChain,
     account: Address,
     held: Vec<HeldShares>,
-) -> Result<(Vec<lending::Owned>, bool), ToolError> {
-    let (mut paid, mut lacks) = (Vec::new(), false);
+) -> Result<(Vec<lending::Owned>, Vec<lending::Owned>, bool), ToolError> {
+    let (mut paid, mut owed, mut lacks) = (Vec::new(), Vec::new(), false);
     if held.is_empty() {
-        return Ok((paid, lacks));
+        return Ok((paid, owed, lacks));
     }
-    let Some(multicall) = chain.network().book.contract(KnownContract::Multicall3) else { return Ok((paid, true)) };
+    let sources = HoldingSources::of(chain.client.agreed(), &chain.network().book);
+    let Some(sources) = sources else { return Ok((paid, owed, true)) };
     let fork = chain.fork(BlockId::latest()).await?;
-    for holding in redeemed((chain.client.agreed(), multicall), &fork, account, held).await? {
+    for holding in redeemed(sources, &fork, account, held).await? {
         let listed = chain.network().book.token_at(holding.asset);
         lacks |= !holding.is_whole() || listed.is_none();
         if let (Ok(pays), Some(token)) = (holding.pays, listed) {
             paid.push((holding.asset, token.decimals, pays));
         }
+        if !holding.owed.is_zero() {
+            // What is owed in a token without a price makes the value unknown.
+            let decimals = listed.map_or(0, |token| token.decimals);
+            owed.push((holding.asset, decimals, holding.owed));
+        }
     }
-    Ok((paid, lacks))
+    Ok((paid, owed, lacks))
 }
 
 /// Sends a batch that `push` fills together with the questions for the account's liquidity positions, until all of them

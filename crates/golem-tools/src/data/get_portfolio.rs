@@ -48,8 +48,8 @@ pub struct Params {
 pub struct Output {
     /// Address of the account.
     account: String,
-    /// Value of all tokens, V3 liquidity positions, shares of known vaults and supplies in lending markets, less the debts there,
-    /// in dollars; zero where the debts are worth more. What has no price is not counted.
+    /// Value of all tokens, V3 liquidity positions, shares of known vaults and supplies in lending markets, less the debts there
+    /// and what belongs to depositors of managed vaults, in dollars; zero where the debts are worth more. What has no price is not counted.
     total_usd: String,
     /// True if every non-zero balance, position, share, supply and debt has a price and is counted.
     all_priced: bool,
@@ -71,6 +71,8 @@ pub struct Output {
     vaults: Vec<HeldVault>,
     /// Value of what they paid in dollars, without those that have none.
     vaults_usd: String,
+    /// Value of what the account holds for the depositors of vaults that it manages, in dollars, which is subtracted.
+    vaults_owed_usd: String,
     /// Configured chains that could not be reached; their balances are not counted.
     not_reached: Vec<String>,
     /// Signed orders of the account that can still be filled; absent if no ledger of orders is open.
@@ -213,12 +215,18 @@ impl ReadTool for GetPortfolio {
         let vaults: Vec<HeldVault> = futures::future::try_join_all(asked).await?.into_iter().flatten().collect();
         let mut in_vaults = vaults.iter().filter_map(|one| one.value);
         let in_vaults = in_vaults.try_fold(Usd::ZERO, Usd::checked_add).map_err(too_much)?;
+        // A value that is not known makes the total one that lacks something, never one that counts what is owed.
+        let to_depositors = vaults.iter().filter_map(|one| one.owed_value);
+        let to_depositors = to_depositors.fold(Ok(Usd::ZERO), |sum: Result<Usd, ToolError>, owed| {
+            sum?.checked_add(owed).map_err(too_much)
+        })?;
         let gross = total.checked_add(supplied).and_then(|sum| sum.checked_add(in_vaults)).map_err(too_much)?;
-        let total = gross.checked_sub(owed).unwrap_or(Usd::ZERO);
+        let all_owed = owed.checked_add(to_depositors).map_err(too_much)?;
+        let total = gross.checked_sub(all_owed).unwrap_or(Usd::ZERO);
         let all_priced = all_priced
             && positions_unread == 0
             && positions.iter().all(|one| one.value().is_some())
-            && vaults.iter().all(|one| one.value.is_some() && one.is_whole)
+            && vaults.iter().all(|one| (one.value.is_some() && one.is_whole || one.is_managed()) && one.owed_value.is_some())
             && lending.iter().all(|one| one.all_priced);
         context.step("Reading the books");
         let open_orders = open_orders(context, account, &chains).await?;
@@ -248,7 +256,10 @@ impl ReadTool for GetPortfolio {
         } else {
             ", plus tokens, positions, shares or debts without a price."
         });
-        if owed > gross {
+        if !to_depositors.is_zero() {
+            explanation.push_str(&format!(" {} of what it holds belong to depositors of vaults it manages.", dollars(to_depositors)));
+        }
+        if all_owed > gross {
             explanation.push_str(" The debts are worth more than everything that is held.");
         }
         for security in lending.iter().filter_map(HeldLending::security) {
@@ -276,6 +287,7 @@ impl ReadTool for GetPortfolio {
             debt_usd: owed.to_string(),
             vaults,
             vaults_usd: in_vaults.to_string(),
+            vaults_owed_usd: to_depositors.to_string(),
             not_reached,
             open_orders,
             pnl: sums.map(|sums| pnl(sums, params.since)),

@@ -585,15 +585,13 @@ pub(super) fn deploy_vault<'a>(
 ) -> BoxFuture<'a, Result<NativeCall, Failure>> {
     Box::pin(async move {
         own_safe(session, arguments, "vault_deploy")?;
-        session.refuse_foreign_wallet(arguments, "deployer_address")?;
+        // The native tool makes the account everything in one.
+        for role in ["deployer_address", "admin_address", "fee_receiver_address", "valuation_manager_address"] {
+            session.refuse_foreign_wallet(arguments, role)?;
+        }
         let names = ["chain", "name", "symbol"].map(|name| (name, arguments.value(name)));
-        let addresses = [
-            ("asset", arguments.value("underlying_token_address")),
-            ("admin", arguments.value("admin_address")),
-            ("fee_receiver", arguments.value("fee_receiver_address")),
-            ("valuation_manager", arguments.value("valuation_manager_address")),
-        ];
-        Ok(native("vault_deploy", names.into_iter().chain(addresses)))
+        let token = [("token", arguments.value("underlying_token_address"))];
+        Ok(native("vault_deploy", names.into_iter().chain(token)))
     })
 }
 
@@ -604,13 +602,27 @@ pub(super) fn settle_vault<'a>(
     Box::pin(async move {
         own_safe(session, arguments, "vault_settle")?;
         session.refuse_foreign_wallet(arguments, "valuator_address")?;
-        let names = [
-            ("vault_address", arguments.value("vault_address")),
-            ("chain", arguments.value("chain")),
-            ("total_assets", arguments.value("new_total_assets")),
-        ];
-        Ok(native("vault_settle", names))
+        let place = ["vault_address", "chain"].map(|name| (name, arguments.value(name)));
+        let total = match arguments.value("new_total_assets") {
+            Value::Null => None,
+            _ => Some(whole_worth(session, arguments).await?),
+        };
+        let total = total.map(|total| ("new_total_assets", Value::from(total)));
+        Ok(native("vault_settle", place.into_iter().chain(total)))
     })
+}
+
+/// The vault's stated worth in whole tokens. Almanak states it in the token's smallest units.
+async fn whole_worth(session: &AlmanakSession, arguments: &Arguments) -> Result<String, Failure> {
+    let raw = arguments.text("new_total_assets").trim();
+    let Some(raw) = raw.parse::<U256>().ok().filter(|_| !raw.starts_with("0x")) else {
+        return Err(invalid("new_total_assets", &"expected the token's smallest units as a whole number").into());
+    };
+    let place = ["vault_address", "chain"].map(|name| (name, arguments.value(name)));
+    let state = session.ask("get_vault_state", place).await?;
+    let asset = address(&shown(of(&state, "asset_address")), "vault_address")?;
+    let token = session.chain(arguments, "chain")?.token(&asset.to_string()).await?;
+    Ok(TokenAmount::new(raw, token.decimals).map_err(ToolError::from)?.to_string())
 }
 
 pub(super) fn teardown_vault<'a>(

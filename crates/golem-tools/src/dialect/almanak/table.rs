@@ -827,7 +827,7 @@ pub static TOOLS: &[DialectTool] = &[
             ),
             optional("dry_run", ParameterKind::Flag, Flag(false), "True to simulate only: nothing is signed."),
         ],
-        native: &["vault_settle"],
+        native: &["vault_settle", "get_vault_state"],
         run: act(actions::settle_vault, actions::vault_result, None),
     },
     DialectTool {
