@@ -78,7 +78,8 @@ async fn made(world: &TestHarness, salt: u8) -> Address {
         init: own(me, world.contract_of(&world.usdc)),
         salt: B256::repeat_byte(salt),
     };
-    let request = alloy::rpc::types::TransactionRequest::default().from(me).to(factory).input(create.abi_encode().into());
+    let request =
+        alloy::rpc::types::TransactionRequest::default().from(me).to(factory).input(create.abi_encode().into());
     let made = world.client.provider().call(request).await.unwrap();
     let mut transaction = bardo_testkit::outside::call(world.nonce().await, factory, create);
     transaction.gas_limit = 8_000_000;
@@ -95,10 +96,8 @@ async fn claimed(world: &TestHarness) -> Address {
 }
 
 fn managing(world: &TestHarness, to: Address, call: impl SolCall) -> Proposal {
-    let proposal = world.proposal(
-        ProposalIntent::VaultManagement,
-        vec![leg(LegPurpose::Main, to, Bytes::from(call.abi_encode()))],
-    );
+    let proposal = world
+        .proposal(ProposalIntent::VaultManagement, vec![leg(LegPurpose::Main, to, Bytes::from(call.abi_encode()))]);
     Proposal { recipients: vec![world.account()], ..proposal }
 }
 

@@ -58,11 +58,11 @@ pub const NEWLY_ASYNCHRONOUS: &str =
     "the vault is not known to have taken requests to withdraw 100 blocks ago, and sets the price of this one later";
 
 /// Reason for an approval: nothing says what the shares of a request will pay.
-pub const UNBOUNDED_REQUEST: &str =
-    "nothing bounds what the vault will pay for the shares: its manager, or its price now or 100 blocks ago, is not known";
+pub const UNBOUNDED_REQUEST: &str = "nothing bounds what the vault will pay for the shares: its manager, or its price now or 100 blocks ago, is not known";
 
 /// Reason for an approval: the price at which a request would be settled fell.
-pub const PRICE_FELL: &str = "the vault's share price fell within the last 100 blocks, and the request is settled at its price";
+pub const PRICE_FELL: &str =
+    "the vault's share price fell within the last 100 blocks, and the request is settled at its price";
 
 /// Reason for an approval: shares of a vault that the policy does not name.
 pub const UNLISTED: &str = "it withdraws from a vault that is not in allowed_vaults";
@@ -368,11 +368,7 @@ pub async fn ground(
 }
 
 /// A vault [`PAST_BLOCKS`] blocks before block `number`, or on the chain's first block; `None` without the state of that block.
-async fn before(
-    (provider, multicall): (&DynProvider, Address),
-    vault: Address,
-    number: u64,
-) -> Option<PastVault> {
+async fn before((provider, multicall): (&DynProvider, Address), vault: Address, number: u64) -> Option<PastVault> {
     let mut calls = CallBatch::default();
     let asked = AsynchronyQuestions::push(&mut calls, vault);
     let price = ask_price(&mut calls, vault);

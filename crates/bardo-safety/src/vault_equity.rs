@@ -77,7 +77,8 @@ fn owes(one: &VaultHolding, spreads: &PriceSpreads, book: &AddressBook) -> Resul
     if one.owed.is_zero() {
         return Ok(Usd::ZERO);
     }
-    let unlisted = || UnknownValue::because(format_args!("what the vault {} is owed is not in a listed token", one.vault));
+    let unlisted =
+        || UnknownValue::because(format_args!("what the vault {} is owed is not in a listed token", one.vault));
     let token = book.token_at(one.asset).ok_or_else(unlisted)?;
     let spread = spreads.get(TokenId::Erc20(one.asset))?;
     let amount = TokenAmount::new(one.owed, token.decimals).map_err(UnknownValue::because)?;

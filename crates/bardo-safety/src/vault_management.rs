@@ -32,8 +32,8 @@ use golem_chain::network::{AddressBook, KnownContract};
 use golem_chain::provider::ProviderError;
 use golem_chain::token::TokenId;
 use golem_protocols::erc4626::holding::VaultHolding;
-use golem_protocols::erc7540::requests::{SettlerQuestions, Settlers};
 use golem_protocols::erc7540::manage::{FACTORY_CODE, ManageCall, ManageCallError};
+use golem_protocols::erc7540::requests::{SettlerQuestions, Settlers};
 
 /// Rise of the valuation from which on the operator decides, in basis points: a value that is too high pays those who leave with the
 /// Safe's own money. What they are paid counts as spending in any case.
@@ -65,7 +65,9 @@ pub enum ManageRuleError {
     #[error("it sends value, signs a message, or does more than one call with the allowance for it")]
     DoesMore,
     /// Something but a settlement moves tokens, or a settlement other ones than its vault's.
-    #[error("only a settlement moves tokens: those that leave, and what more comes in, of one token and for the account")]
+    #[error(
+        "only a settlement moves tokens: those that leave, and what more comes in, of one token and for the account"
+    )]
     Flows,
     /// An allowance other than for a settlement would be set, or one would stay.
     #[error("only a settlement sets an allowance, for its vault and no more than what leaves, and leaves none")]
@@ -337,7 +339,8 @@ pub fn faults(
         if code == Some(FACTORY_CODE) {
             return Vec::new();
         }
-        let found = code.map_or_else(|| "it does not answer".to_owned(), |code| format!("{target} has the code {code}"));
+        let found =
+            code.map_or_else(|| "it does not answer".to_owned(), |code| format!("{target} has the code {code}"));
         let fault = DeclarationFault::new(RuleName::Calldata, format!("a factory with the code {FACTORY_CODE}"), found);
         return vec![fault.passing("the factory that Bardo ships")];
     }

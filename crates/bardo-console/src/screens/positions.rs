@@ -114,7 +114,9 @@ impl<'a> Entry<'a> {
             }
             Self::Market(_, account) => format!("{} aave lending {}", account.chain, account.state().1),
             Self::Lent(_, account, token) => format!("{} aave lending {}", account.chain, token.words()),
-            Self::Shares(_, shares) => format!("{} vault {} {} {}", shares.chain, shares.asset, shares.state().1, shares.words()),
+            Self::Shares(_, shares) => {
+                format!("{} vault {} {} {}", shares.chain, shares.asset, shares.state().1, shares.words())
+            }
         }
     }
 

@@ -244,7 +244,8 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
         if let Some((plan, _)) = managed.as_ref().filter(|(plan, book)| !plan.is_listed(chain_id, rules, book)) {
             if plan.needs_listing() {
                 let named = vault_calls::vault_ref(chain_id, plan.target);
-                let would_pass = "a vault that allowed_vaults names, so that the equity leaves out what is its depositors'";
+                let would_pass =
+                    "a vault that allowed_vaults names, so that the equity leaves out what is its depositors'";
                 found.add(RuleName::AllowedVaults, rules.allowed_vaults.describe(), named, would_pass);
             } else {
                 asks = Some(vault_management::UNLISTED);

@@ -61,11 +61,10 @@ fn each_action_is_one_call_of_its_own_contract() {
         assert_eq!(lesser.is_err(), matches!(lesser, Err(ManageRuleError::Beside)));
         let other = if honest.legs[0].to == FACTORY { VAULT } else { FACTORY };
         assert_eq!(changed(&|one| one.legs[0].to = other), Err(ManageRuleError::Elsewhere));
-        let wrong: [&dyn Fn(&mut Proposal); 3] = [
-            &|one| one.legs[0].value = U256::ONE,
-            &|one| one.legs.push(one.legs[0].clone()),
-            &|one| one.recipients.push(OTHER),
-        ];
+        let wrong: [&dyn Fn(&mut Proposal); 3] =
+            [&|one| one.legs[0].value = U256::ONE, &|one| one.legs.push(one.legs[0].clone()), &|one| {
+                one.recipients.push(OTHER)
+            }];
         for change in wrong {
             assert_eq!(changed(change), Err(ManageRuleError::DoesMore), "{call:?}");
         }
@@ -196,7 +195,9 @@ fn an_action_is_proven_by_the_event_of_its_contract() {
         ManageCall::Settle { total } => LagoonVault::TotalAssetsUpdated { totalAssets: *total }.encode_log_data(),
         ManageCall::Pause => LagoonVault::Paused { account }.encode_log_data(),
         ManageCall::Resume => LagoonVault::Unpaused { account }.encode_log_data(),
-        ManageCall::SetCap { cap } => LagoonVault::MaxCapUpdated { previousMaxCap: old, maxCap: *cap }.encode_log_data(),
+        ManageCall::SetCap { cap } => {
+            LagoonVault::MaxCapUpdated { previousMaxCap: old, maxCap: *cap }.encode_log_data()
+        }
     };
     for call in forms() {
         let made = proposal(&call);

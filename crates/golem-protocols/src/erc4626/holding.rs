@@ -245,7 +245,9 @@ impl VaultQuestions {
             settlers: asked.settlers.take(answers),
         });
         let has = |held: &HeldShares| {
-            held.shares.is_none_or(|shares| !shares.is_zero()) || held.has_requests() || held.is_managed_by(self.account)
+            held.shares.is_none_or(|shares| !shares.is_zero())
+                || held.has_requests()
+                || held.is_managed_by(self.account)
         };
         answered.filter(has).collect()
     }

@@ -197,7 +197,11 @@ mod tests {
             assert_eq!(ManageCall::decode(&longer, ME), Err(ManageCallError::NotCanonical), "{form:?}");
         }
         for amount in [U256::MAX, U256::from(1) << 128] {
-            for form in [ManageCall::Value { total: amount }, ManageCall::Settle { total: amount }, ManageCall::SetCap { cap: amount }] {
+            for form in [
+                ManageCall::Value { total: amount },
+                ManageCall::Settle { total: amount },
+                ManageCall::SetCap { cap: amount },
+            ] {
                 assert_eq!(ManageCall::decode(&form.calldata(ME), ME), Err(ManageCallError::Amount), "{form:?}");
             }
         }

@@ -17,7 +17,7 @@ use bardo_base::format::{dollars, signed_dollars};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use bardo_base::units::{Rounding, TokenAmount, Usd};
+use bardo_base::units::{Rounding, TokenAmount, Usd, UsdError};
 use bardo_safety::orders::OrderRecord;
 use bardo_safety::typed::TypedMessage;
 use golem_chain::network::KnownContract;
@@ -193,7 +193,6 @@ impl ReadTool for GetPortfolio {
         let read = futures::future::try_join_all(asked).await?;
         let positions_unread = read.iter().fold(0, |sum: u64, (_, unread)| sum.saturating_add(*unread));
         let positions: Vec<HeldPosition> = read.into_iter().flat_map(|(positions, _)| positions).collect();
-        let too_much = |error| ToolError::new(ErrorCode::PriceUnavailable, format_args!("{error}"));
         let mut in_positions = positions.iter().filter_map(HeldPosition::value);
         let in_positions = in_positions.try_fold(Usd::ZERO, Usd::checked_add).map_err(too_much)?;
         let total = total.checked_add(in_positions).map_err(too_much)?;
@@ -213,20 +212,14 @@ impl ReadTool for GetPortfolio {
             held_vaults(context, chain, account, balances.block_number).await
         });
         let vaults: Vec<HeldVault> = futures::future::try_join_all(asked).await?.into_iter().flatten().collect();
-        let mut in_vaults = vaults.iter().filter_map(|one| one.value);
-        let in_vaults = in_vaults.try_fold(Usd::ZERO, Usd::checked_add).map_err(too_much)?;
-        // A value that is not known makes the total one that lacks something, never one that counts what is owed.
-        let to_depositors = vaults.iter().filter_map(|one| one.owed_value);
-        let to_depositors = to_depositors.fold(Ok(Usd::ZERO), |sum: Result<Usd, ToolError>, owed| {
-            sum?.checked_add(owed).map_err(too_much)
-        })?;
+        let (in_vaults, to_depositors) = vault_sums(&vaults)?;
         let gross = total.checked_add(supplied).and_then(|sum| sum.checked_add(in_vaults)).map_err(too_much)?;
         let all_owed = owed.checked_add(to_depositors).map_err(too_much)?;
         let total = gross.checked_sub(all_owed).unwrap_or(Usd::ZERO);
         let all_priced = all_priced
             && positions_unread == 0
             && positions.iter().all(|one| one.value().is_some())
-            && vaults.iter().all(|one| (one.value.is_some() && one.is_whole || one.is_managed()) && one.owed_value.is_some())
+            && vaults.iter().all(HeldVault::is_counted)
             && lending.iter().all(|one| one.all_priced);
         context.step("Reading the books");
         let open_orders = open_orders(context, account, &chains).await?;
@@ -257,7 +250,10 @@ impl ReadTool for GetPortfolio {
             ", plus tokens, positions, shares or debts without a price."
         });
         if !to_depositors.is_zero() {
-            explanation.push_str(&format!(" {} of what it holds belong to depositors of vaults it manages.", dollars(to_depositors)));
+            explanation.push_str(&format!(
+                " {} of what it holds belong to depositors of vaults it manages.",
+                dollars(to_depositors)
+            ));
         }
         if all_owed > gross {
             explanation.push_str(" The debts are worth more than everything that is held.");
@@ -296,6 +292,20 @@ impl ReadTool for GetPortfolio {
         };
         Ok(ToolReply::new(output, explanation))
     }
+}
+
+/// Error for a sum out of range.
+fn too_much(error: UsdError) -> ToolError {
+    ToolError::new(ErrorCode::PriceUnavailable, format_args!("{error}"))
+}
+
+/// Values of what vaults would pay, and of what the account holds for the depositors of those that it manages. A value that is not
+/// known is in neither, and the total is said to lack it.
+fn vault_sums(vaults: &[HeldVault]) -> Result<(Usd, Usd), ToolError> {
+    let sum = |of: fn(&HeldVault) -> Option<Usd>| {
+        vaults.iter().filter_map(of).try_fold(Usd::ZERO, Usd::checked_add).map_err(too_much)
+    };
+    Ok((sum(|one| one.value)?, sum(|one| one.owed_value)?))
 }
 
 fn pnl(sums: BooksSums, since: u64) -> ProfitAndLoss {

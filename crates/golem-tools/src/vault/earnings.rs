@@ -93,8 +93,7 @@ async fn before_valuation(chain: &ConnectedChain, vault: &Vault) -> Result<u64, 
         logs.iter().take(newest).rfind(|log| is(log, stated)).map(|log| log.number)
     };
     let mut budget = LogBudget::new(REQUESTS, LOGS);
-    let read =
-        read_backwards(chain, &query, (0, vault.head.number), &mut budget, |logs| found(logs).is_some()).await?;
+    let read = read_backwards(chain, &query, (0, vault.head.number), &mut budget, |logs| found(logs).is_some()).await?;
     let unknown = || {
         inconsistent(
             "the vault's last valuation is not in the logs that the endpoints return, so its interest since then is not known: \
@@ -143,7 +142,9 @@ async fn moved(
         let mut budget = LogBudget::new(REQUESTS, LOGS);
         let read = read_backwards(chain, &query, (first, last), &mut budget, |_| false).await?;
         if read.from > first {
-            return Err(inconsistent("the changes of the account's supply since the last valuation cannot all be read"));
+            return Err(inconsistent(
+                "the changes of the account's supply since the last valuation cannot all be read",
+            ));
         }
         for log in &read.logs {
             let [into, out] = flows(log);

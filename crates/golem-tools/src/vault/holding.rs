@@ -50,9 +50,9 @@ pub(crate) struct HeldVault {
 }
 
 impl HeldVault {
-    /// True if the account is the vault's Safe and holds something for its depositors.
-    pub(crate) fn is_managed(&self) -> bool {
-        self.owed.is_some()
+    /// True if everything of it has a value. The shares of a Safe in its own vault can only be counted, not redeemed.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.owed_value.is_some() && (self.value.is_some() && self.is_whole || self.owed.is_some())
     }
 }
 
@@ -125,9 +125,9 @@ pub async fn to_pause(
         return Ok(Vec::new());
     }
     let answers = chain.ask(calls).await?;
-    let own = asked.into_iter().filter(|(_, owner, paused)| {
-        owner.take(&answers) == Some(account) && paused.take(&answers) == Some(false)
-    });
+    let own = asked
+        .into_iter()
+        .filter(|(_, owner, paused)| owner.take(&answers) == Some(account) && paused.take(&answers) == Some(false));
     Ok(own.map(|(vault, ..)| vault).collect())
 }
 

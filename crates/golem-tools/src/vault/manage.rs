@@ -52,8 +52,14 @@ alloy::sol! {
 }
 
 /// Steps of the tools.
-pub(super) const STEPS: &[&str] =
-    &["Reading vault", "Simulating via Revm", "Approving token", "Signing transaction", "Broadcasting", "Confirming receipt"];
+pub(super) const STEPS: &[&str] = &[
+    "Reading vault",
+    "Simulating via Revm",
+    "Approving token",
+    "Signing transaction",
+    "Broadcasting",
+    "Confirming receipt",
+];
 
 /// Result of the tools.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -123,7 +129,10 @@ pub(super) async fn open<'a>(
     }
     // A vault may answer anything about its roles; only the factory knows which code it has.
     if made.is_some_and(|made| made.take(&answers) != Some(true)) {
-        return Err(invalid("vault_address", &"the address book's factory did not make this vault, so its code is not known"));
+        return Err(invalid(
+            "vault_address",
+            &"the address book's factory did not make this vault, so its code is not known",
+        ));
     }
     Ok((chain, account, vault, held))
 }
@@ -348,7 +357,9 @@ pub(super) fn output(
         Some([comes, leaves]) => [tokens(comes)?, tokens(leaves)?],
         None => [None, None],
     };
-    let place = address.filter(|_| matches!(plan.call, ManageCall::Deploy(_))).map_or_else(String::new, |at| format!(" at {at}"));
+    let place = address
+        .filter(|_| matches!(plan.call, ManageCall::Deploy(_)))
+        .map_or_else(String::new, |at| format!(" at {at}"));
     let done = if is_done { format!("{}{place}", plan.done) } else { plan.intention.clone() };
     let mut output = Output {
         tx_hash: sent.tx_hash.clone(),
@@ -385,10 +396,7 @@ pub(super) fn output(
 ///
 /// # Errors
 /// [`StepFailure`] if the step does not succeed; the vault is valued then, and a call with the valuation stated settles it.
-pub(super) async fn settle_next(
-    steps: &StepCaller,
-    plan: &mut ManagePlan,
-) -> Result<(), StepFailure> {
+pub(super) async fn settle_next(steps: &StepCaller, plan: &mut ManagePlan) -> Result<(), StepFailure> {
     let ManageCall::Value { total } = plan.call else { return Ok(()) };
     let failed = |error: ToolError| StepFailure { status: CallStatus::Error, error };
     let Some(vault) = &plan.vault else { return Ok(()) };
@@ -407,7 +415,8 @@ pub(super) async fn settle_next(
     match (response.status, response.error) {
         (CallStatus::Success | CallStatus::Simulated, None) => Ok(()),
         (status, error) => {
-            let error = error.unwrap_or_else(|| ToolError::new(ErrorCode::ExecutionTxReverted, "the settlement did not succeed"));
+            let error = error
+                .unwrap_or_else(|| ToolError::new(ErrorCode::ExecutionTxReverted, "the settlement did not succeed"));
             plan.unfinished = Some(format!("The vault is valued and not settled: {}.", error.message()));
             Err(StepFailure { status, error })
         }
@@ -418,7 +427,11 @@ pub(super) async fn settle_next(
 ///
 /// # Errors
 /// [`StepFailure`] if the step does not succeed; the earnings are the depositors' then, and stay supplied.
-pub(super) async fn withdraw_next(steps: &StepCaller, plan: &mut ManagePlan, earned: String) -> Result<(), StepFailure> {
+pub(super) async fn withdraw_next(
+    steps: &StepCaller,
+    plan: &mut ManagePlan,
+    earned: String,
+) -> Result<(), StepFailure> {
     let Some(vault) = &plan.vault else { return Ok(()) };
     let params = serde_json::json!({
         "token": vault.asset_address.to_string(),

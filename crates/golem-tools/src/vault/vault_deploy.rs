@@ -9,13 +9,13 @@ use alloy::primitives::{B256, keccak256};
 use super::manage::{self, ManagePlan, Output};
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
 use crate::shared::invalid;
+use bardo_base::contracts::KnownContract;
 use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::Proposal;
-use bardo_base::contracts::KnownContract;
 use golem_chain::token::TokenId;
 use golem_protocols::erc7540::manage::{LONGEST, ManageCall, NewVault, is_plain};
 

@@ -98,8 +98,7 @@ impl WriteTool for VaultHarvest {
         let earned = vault.tokens(earnings.earned.min(earnings.supplied))?;
         let (worth, asset) = (vault.tokens(total)?, vault.asset_name());
         let what = format!("vault {} at {worth} {asset}, of which {earned} are new earnings", vault.address);
-        let words =
-            [format!("Value {what}, settle it and withdraw them from Aave then"), format!("Valued {what}")];
+        let words = [format!("Value {what}, settle it and withdraw them from Aave then"), format!("Valued {what}")];
         let call = ManageCall::Value { total };
         let (proposal, manage) = manage::quiet(context, (chain, account, vault), call, words).await?;
         Ok((proposal, HarvestPlan { manage, earned }))

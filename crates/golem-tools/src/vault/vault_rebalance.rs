@@ -9,11 +9,11 @@ use super::earnings::Earnings;
 use super::{Vault, manage};
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
 use crate::lending::actions::{self as lending, LendingKind, LendingPlan, Output};
+use crate::shared::invalid;
 use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use crate::shared::invalid;
 use bardo_base::units::TokenAmount;
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::Proposal;
@@ -55,7 +55,8 @@ fn investment(vault: &Vault, supplied: U256, amount: &str) -> Result<String, Too
     };
     if asked.is_zero() || asked > most {
         let (worth, supplied) = (vault.tokens(vault.total_assets)?, vault.tokens(supplied)?);
-        let what = format_args!("the vault is worth {worth}, of which {supplied} are invested; deposits count once settled");
+        let what =
+            format_args!("the vault is worth {worth}, of which {supplied} are invested; deposits count once settled");
         return Err(invalid("amount", &what));
     }
     vault.tokens(asked)

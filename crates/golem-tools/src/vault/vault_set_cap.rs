@@ -10,9 +10,9 @@ use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
+use bardo_base::units::TokenAmount;
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::Proposal;
-use bardo_base::units::TokenAmount;
 use golem_protocols::erc7540::manage::ManageCall;
 
 /// Definition of the `vault_set_cap` tool.
@@ -74,7 +74,8 @@ impl WriteTool for VaultSetCap {
         let (chain, account, vault, _) = manage::open(context, &params.chain, &params.vault_address).await?;
         let cap = TokenAmount::parse(&params.cap, vault.asset.decimals)?.raw();
         let (most, asset) = (vault.tokens(cap)?, vault.asset_name());
-        let words = ["Set", "Have set"].map(|verb| format!("{verb} the cap of vault {} to {most} {asset}", vault.address));
+        let words =
+            ["Set", "Have set"].map(|verb| format!("{verb} the cap of vault {} to {most} {asset}", vault.address));
         manage::quiet(context, (chain, account, vault), ManageCall::SetCap { cap }, words).await
     }
 

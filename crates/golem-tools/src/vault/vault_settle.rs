@@ -11,9 +11,9 @@ use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
+use bardo_base::units::TokenAmount;
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::Proposal;
-use bardo_base::units::TokenAmount;
 use golem_protocols::erc7540::manage::ManageCall;
 
 /// Definition of the `vault_settle` tool.

@@ -78,7 +78,13 @@ impl WriteTool for VaultTeardown {
             format!("End vault {}: take nothing new, unwind, settle and revoke; {left} shares are out", vault.address),
             format!("Capped vault {} at zero", vault.address),
         ];
-        manage::quiet(context, (chain, account, vault), ManageCall::SetCap { cap: alloy::primitives::U256::ZERO }, words).await
+        manage::quiet(
+            context,
+            (chain, account, vault),
+            ManageCall::SetCap { cap: alloy::primitives::U256::ZERO },
+            words,
+        )
+        .await
     }
 
     async fn carry_on(

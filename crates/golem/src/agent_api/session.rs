@@ -611,7 +611,8 @@ impl AgentSession {
                 let mut params = Map::new();
                 params.insert("vault_address".to_owned(), json!(vault.to_string()));
                 params.insert("chain".to_owned(), json!(chain.network().chain_id.to_string()));
-                let asked = PreviewAction { kind: "vault-pause".to_owned(), params, why: Some("emergency halt".to_owned()) };
+                let asked =
+                    PreviewAction { kind: "vault-pause".to_owned(), params, why: Some("emergency halt".to_owned()) };
                 let place = json!({"vault_address": vault.to_string(), "chain": name});
                 let found = match Box::pin(self.preview(asked)).await {
                     Ok(response) => json!({"data": response.data, "error": response.error}),

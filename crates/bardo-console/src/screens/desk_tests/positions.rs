@@ -436,7 +436,8 @@ fn a_vault_offers_what_its_requests_and_roles_allow() {
         screen.act(Action::Back, &world.known(), AREA);
         screen.act(Action::Down, &world.known(), AREA);
     }
-    let words = ["cancel the request", "claim the shares", "claim the tokens", "settle its requests", "pause it", "resume it"];
+    let words =
+        ["cancel the request", "claim the shares", "claim the tokens", "settle its requests", "pause it", "resume it"];
     let offered: Vec<Vec<&str>> =
         offers.iter().map(|text| words.into_iter().filter(|words| text.contains(words)).collect()).collect();
     let expected: [&[&str]; 6] = [

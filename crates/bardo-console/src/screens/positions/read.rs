@@ -148,8 +148,10 @@ impl ChainPositions {
             },
             (Purpose::Vaults { chain, name }, Some(data)) => {
                 let listed = data.get("vaults").and_then(Value::as_array).into_iter().flatten().take(MOST_VAULTS);
-                let own: Vec<VaultShares> =
-                    listed.filter_map(|entry| VaultShares::from_entry(name, entry)).filter(VaultShares::concerns).collect();
+                let own: Vec<VaultShares> = listed
+                    .filter_map(|entry| VaultShares::from_entry(name, entry))
+                    .filter(VaultShares::concerns)
+                    .collect();
                 // Until they are read again, the earlier figures stay in view.
                 let mut before = self.vaults.value.take().unwrap_or_default();
                 let all: Vec<VaultShares> = own

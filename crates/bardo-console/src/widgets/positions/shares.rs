@@ -290,18 +290,23 @@ impl VaultShares {
             let each = [
                 ("claim", &requests.claimable_deposit, format!("{asset} settled: their shares can be claimed")),
                 ("claim", &requests.claimable_withdrawal, format!("shares settled: their {asset} can be claimed")),
-                ("requested", &requests.pending_deposit, match requests.cancellable {
-                    Some(true) => format!("{asset} to deposit, can be cancelled"),
-                    Some(false) => format!("{asset} to deposit, CANNOT be cancelled any more"),
-                    None => format!("{asset} to deposit"),
-                }),
+                (
+                    "requested",
+                    &requests.pending_deposit,
+                    match requests.cancellable {
+                        Some(true) => format!("{asset} to deposit, can be cancelled"),
+                        Some(false) => format!("{asset} to deposit, CANNOT be cancelled any more"),
+                        None => format!("{asset} to deposit"),
+                    },
+                ),
                 ("requested", &requests.pending_withdrawal, "shares to withdraw, cannot be cancelled".to_owned()),
             ];
             let open = each.into_iter().filter(|(_, figure, _)| is_some(figure));
             all.extend(open.map(|(name, figure, words)| strong(name, format!("{} {words}", amount(figure.as_str())))));
         }
         if self.is_managed {
-            let words = if self.is_paused { "you manage this vault, and it is paused" } else { "you manage this vault" };
+            let words =
+                if self.is_paused { "you manage this vault, and it is paused" } else { "you manage this vault" };
             all.push(strong("role", words.to_owned()));
         }
         all.push(strong("shares", amount(self.shares.as_str())));

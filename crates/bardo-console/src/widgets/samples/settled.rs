@@ -490,9 +490,7 @@ pub fn vault_changes() -> Vec<(&'static str, PositionChangeModel)> {
         params
     };
     let comes = || vec![change("USDC", "+1000", "4500", "5500")];
-    let figures = |comes: &str, leaves: &str| {
-        json!({"total_assets": "12000.5", "deposits_settled": comes, "withdrawals_settled": leaves})
-    };
+    let figures = |comes: &str, leaves: &str| json!({"total_assets": "12000.5", "deposits_settled": comes, "withdrawals_settled": leaves});
     let claim = json!({"amount": "510", "shares": "500"});
     let shares = || vec![change("mUSDC", "+500", "0", "500")];
     vec![
