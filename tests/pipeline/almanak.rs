@@ -276,7 +276,7 @@ async fn the_tools_of_a_vaults_manager_act_for_the_account_alone() {
     let end = json!({"vault_address": vault, "chain": "ethereum", "safe_address": me, "valuator_address": me});
     let ended = fixture.call("teardown_vault", end).await;
     assert!(ended.error.is_some(), "{ended:#?}");
-    assert!(ask(Managed::maxCapCall {}.abi_encode()).await.is_zero());
+    assert!(ask(Managed::maxCapCall {}.abi_encode()).await.is_zero(), "{ended:#?}");
     assert!(ask(Managed::totalAssetsCall {}.abi_encode()).await.is_zero());
 }
 

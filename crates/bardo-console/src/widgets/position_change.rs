@@ -367,7 +367,8 @@ impl CardView for PositionChangeModel {
 
     fn full(&self, _now: Moment, _columns: usize) -> Vec<Row> {
         let mut rows = self.rows();
-        if self.moves.is_empty() && self.result.is_empty() && self.call.failure.is_none() {
+        let is_empty = self.moves.is_empty() && self.result.is_empty() && self.matched.is_none();
+        if is_empty && self.call.failure.is_none() {
             rows.push(match self.call.status {
                 CardStatus::Empty | CardStatus::Done => Row::new("Nothing is known of this action.", Role::TextDim),
                 _ => self.call.pending_row("Reading the position and simulating…"),

@@ -72,6 +72,8 @@ pub struct Output {
     pub(super) vault_address: Option<String>,
     /// Worth of the vault that was stated, in whole tokens; absent for an action without one.
     total_assets: Option<String>,
+    /// Worth of the vault after the settlement, in the token's smallest units; absent unless it was settled.
+    total_assets_after_raw: Option<String>,
     /// Tokens of settled requests to deposit, in whole tokens; absent unless something was settled.
     deposits_settled: Option<String>,
     /// Tokens of settled requests to withdraw, in whole tokens; absent unless something was settled.
@@ -353,6 +355,8 @@ pub(super) fn output(
     let logs = || committed.legs.iter().filter(|leg| leg.state == TxState::Confirmed).flat_map(|leg| &leg.logs);
     // By the receipt, once there is one.
     let settled = plan.settled.map(|planned| if is_done { settled(logs(), plan.target) } else { planned });
+    let worth = plan.call.total().unwrap_or_default();
+    let after = settled.map(|[comes, leaves]| worth.saturating_add(comes).saturating_sub(leaves).to_string());
     let [deposits_settled, withdrawals_settled] = match settled {
         Some([comes, leaves]) => [tokens(comes)?, tokens(leaves)?],
         None => [None, None],
@@ -366,6 +370,7 @@ pub(super) fn output(
         block_number: sent.block_number,
         vault_address: address.map(|at| at.to_string()),
         total_assets,
+        total_assets_after_raw: after,
         deposits_settled,
         withdrawals_settled,
         harvested: plan.harvested.clone(),
@@ -376,6 +381,8 @@ pub(super) fn output(
     if let Some(last) = &plan.last {
         let text = |field: &str| last.get(field).and_then(|value| value.as_str()).map(str::to_owned);
         output.tx_hash = text("tx_hash").or(output.tx_hash);
+        output.total_assets = text("total_assets").or(output.total_assets);
+        output.total_assets_after_raw = text("total_assets_after_raw");
         output.deposits_settled = text("deposits_settled");
         output.withdrawals_settled = text("withdrawals_settled");
         output.block_number = last.get("block_number").and_then(serde_json::Value::as_u64).or(output.block_number);

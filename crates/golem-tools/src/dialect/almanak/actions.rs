@@ -178,7 +178,10 @@ impl AlmanakSession {
         }
         let mut result = (action.result)(arguments, &response);
         let gas = self.gas_usd(place, &response).await;
-        if let Value::Object(fields) = &mut result {
+        // The results of the vault tools have a message instead.
+        if let Value::Object(fields) = &mut result
+            && !fields.contains_key("message")
+        {
             fields.insert("gas_usd".to_owned(), Value::from(gas));
         }
         Ok(Answer::new(native_tool, response, result))
@@ -637,14 +640,42 @@ pub(super) fn teardown_vault<'a>(
     })
 }
 
-/// Result of the tools for a vault's manager, with what the native tool reports beside it.
-pub(super) fn vault_result(_: &Arguments, response: &ToolResponse) -> Value {
-    let mut result = response.data.clone().filter(Value::is_object).unwrap_or_else(|| json!({}));
-    if let Value::Object(fields) = &mut result {
-        fields.insert("status".to_owned(), json!(response.status));
-        fields.insert("message".to_owned(), json!(response.explanation.clone().unwrap_or_default()));
+pub(super) fn deploy_vault_result(_: &Arguments, response: &ToolResponse) -> Value {
+    json!({
+        "status": response.status, "vault_address": of(response, "vault_address"), "tx_hash": of(response, "tx_hash"),
+        "message": response.explanation.clone().unwrap_or_default(),
+    })
+}
+
+/// Settlement epochs have no number of their own in the native result, so it is left out.
+pub(super) fn settle_vault_result(_: &Arguments, response: &ToolResponse) -> Value {
+    json!({
+        "status": response.status, "new_total_assets": raw_worth(response), "tx_hash": of(response, "tx_hash"),
+        "message": response.explanation.clone().unwrap_or_default(),
+    })
+}
+
+/// The native tool closes no liquidity positions and swaps nothing: the vault's token is all that it moves.
+pub(super) fn teardown_vault_result(_: &Arguments, response: &ToolResponse) -> Value {
+    let hints = response.decision_hints.as_ref();
+    let sent = hints.and_then(|hints| hints["transactions"].as_array()).into_iter().flatten();
+    let mut hashes: Vec<&Value> = sent.map(|one| &one["hash"]).filter(|hash| hash.is_string()).collect();
+    let last = of(response, "tx_hash");
+    if last.is_string() && !hashes.contains(&last) {
+        hashes.push(last);
     }
-    result
+    json!({
+        "status": response.status, "positions_closed": 0, "swaps_executed": 0, "final_nav": raw_worth(response),
+        "tx_hashes": hashes, "message": response.explanation.clone().unwrap_or_default(),
+    })
+}
+
+/// Worth of a vault after its settlement, in the token's smallest units; zero unless it was settled.
+fn raw_worth(response: &ToolResponse) -> Value {
+    match of(response, "total_assets_after_raw") {
+        Value::Null => Value::from("0"),
+        raw => raw.clone(),
+    }
 }
 
 pub(super) fn approve_underlying<'a>(
