@@ -237,17 +237,17 @@ fn a_request_to_deposit_must_be_cancellable() {
     }
 }
 
-/// By hand: two percent of 1,000 a share may be missing, so that a price from 980 on is as before; two units are rounding, so that
-/// 978 passes as well, and 977 does not.
+/// By hand: the million shares were worth 1,000 units and one that is rounded up, of which two percent may be missing: 980.98. At a
+/// price of 977 they are worth 978, and 980 with two units of rounding, which is less; at 979 they are not.
 #[test]
 fn a_request_to_redeem_asks_where_nothing_bounds_its_price() {
     let most = BasisPoints::new(200).unwrap();
-    let sample = U256::from(10).pow(U256::from(18));
-    let call = VaultCall::RequestRedeem { shares: sample };
+    let price = |units: u64| U256::from(units) * U256::from(10).pow(U256::from(12));
+    let call = VaultCall::RequestRedeem { shares: amount() };
     let plan = plan(&proposal(call)).unwrap();
     let asynchrony = Asynchrony { deposits: true, redemptions: true };
     let past = |price| Some(PastVault { asynchrony, price });
-    let whole = Some(U256::from(1_000));
+    let whole = Some(price(1_000));
     let usual = VaultGround {
         asynchrony,
         price: SharePrice { now: whole, past: None },
@@ -256,7 +256,7 @@ fn a_request_to_redeem_asks_where_nothing_bounds_its_price() {
         ..ground()
     };
     assert_eq!(usual.asks(&plan, most), None);
-    let now = |price: u64| VaultGround { price: SharePrice { now: Some(U256::from(price)), past: None }, ..usual };
+    let now = |units| VaultGround { price: SharePrice { now: Some(price(units)), past: None }, ..usual };
     for (expected, changed) in [
         (Some(NEWLY_ASYNCHRONOUS), VaultGround { past: None, ..usual }),
         (
