@@ -17,6 +17,7 @@ mod identity;
 mod keyed_positions;
 mod lending;
 mod limits;
+mod managed_vaults;
 mod named;
 mod operator;
 mod oracle;

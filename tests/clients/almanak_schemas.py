@@ -148,6 +148,15 @@ def main():
     ok("get_lp_position", position_id=opened["position_id"], **on)
     ok("list_lp_positions", **on)
     ok("close_lp_position", position_id=opened["position_id"], **on)
+    usdc = ok("resolve_token", token="USDC", **on)["address"]
+    own = {"safe_address": ACCOUNT, "valuator_address": ACCOUNT}
+    vault = ok(
+        "deploy_vault", name="A", symbol="A", underlying_token_address=usdc, safe_address=ACCOUNT, admin_address=ACCOUNT,
+        fee_receiver_address=ACCOUNT, deployer_address=ACCOUNT, **on,
+    )["vault_address"]
+    # The policy does not name it, so nobody's money is settled there.
+    unnamed = call("settle_vault", status=["blocked"], vault_address=vault, new_total_assets="0", **own, **on)
+    assert unnamed.error.error_code == "permission_denied", unnamed
     ok("save_agent_state", state={"step": 2, "seen": ["WETH"]})
     assert ok("load_agent_state")["state"] == {"step": 2, "seen": ["WETH"]}
     ok("record_agent_decision", decision_summary="hold", tool_calls=[{"name": "get_price"}])

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use alloy::primitives::B256;
+use alloy::primitives::{Address, B256, Bytes, TxKind, U256};
+use alloy::providers::Provider as _;
+use alloy::rpc::types::TransactionRequest;
+use alloy::sol_types::{SolCall as _, SolValue as _};
+use bardo::abi::erc7540::{LagoonFactory, LagoonInit};
+use bardo::base::contracts::KnownContract;
 use bardo::base::error::ErrorCode;
 use bardo::base::model::{Phase, StopLevel};
 use bardo::base::text::SafeText;
@@ -10,6 +15,7 @@ use bardo::engine::{CallStatus, Catalog, ToolResponse};
 use bardo::fabric::EventKind;
 use bardo::golem::agent_api::{ACTION_KINDS, AGENT_TOOLS, AgentSession, AgentTool};
 use bardo::golem::memory::{Episode, EpisodeOutcome, Topic};
+use bardo::sandbox::keys::DevnetAccount;
 use bardo::sandbox::plan::SandboxToken;
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
@@ -360,4 +366,61 @@ async fn queries_cannot_name_writing_tools() {
         assert!(refused.error.unwrap().message().contains("there is no query"));
     }
     assert_eq!(harness.sent().await, before, "nothing was signed");
+}
+
+/// A vault of the account's own keeps running under a halt, so the halt comes with the preview of its pause, which the operator
+/// decides about.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_emergency_halt_proposes_to_pause_a_managed_vault() {
+    // Its address is the same on every devnet.
+    let first = GolemHarness::new().await;
+    let (factory, create) = own_vault(&first);
+    let request = TransactionRequest::default()
+        .from(DevnetAccount::development_accounts().unwrap().swap_remove(9).address())
+        .to(factory)
+        .input(create.clone().into());
+    let made = first.world.chains()[0].client.provider().call(request).await.unwrap();
+    let vault = Address::abi_decode(&made).unwrap();
+    let policy = format!("preset = \"demo\"\nallowed_vaults = [\"devnet-ethereum:{vault}\"]\n");
+    let harness = GolemHarness::with_policy(&policy).await.counting_calls();
+    harness.outside(TxKind::Call(factory), create).await;
+    let golem = harness.golem("ada", "vault-manager");
+    let halted = golem.call("emergency_halt", json!({"reason": "a valuation looks wrong"})).await;
+    let data = halted.data.as_ref().unwrap();
+    assert_eq!(harness.stop.read().level(), Some(StopLevel::Halt));
+    let pauses = data["vault_pauses"].as_array().unwrap();
+    assert_eq!(pauses.len(), 1, "{data:#}");
+    assert_eq!(pauses[0]["vault"]["vault_address"], json!(vault.to_string()));
+    assert!(pauses[0]["preview"]["error"].is_null(), "{data:#}");
+    assert_eq!(pauses[0]["preview"]["data"]["kind"], "vault-pause", "{data:#}");
+    assert_eq!((golem.open_offers(), data["vaults_not_read"].as_array().unwrap().len()), (1, 0));
+}
+
+/// Address of the factory, and the call by which anybody makes a vault that belongs to the harness's account.
+fn own_vault(harness: &GolemHarness) -> (Address, Bytes) {
+    let chain = &harness.world.chains()[0];
+    let me = harness.world.account.unwrap();
+    let init = LagoonInit {
+        underlying: harness.address(SandboxToken::Usdc),
+        name: "V".to_owned(),
+        symbol: "V".to_owned(),
+        safe: me,
+        whitelistManager: me,
+        valuationManager: me,
+        admin: me,
+        feeReceiver: me,
+        managementRate: 0,
+        performanceRate: 0,
+        enableWhitelist: false,
+        rateUpdateCooldown: U256::ZERO,
+    };
+    let create = LagoonFactory::createVaultProxyCall {
+        logic: Address::ZERO,
+        initialOwner: me,
+        initialDelay: U256::from(86_400),
+        init,
+        salt: B256::ZERO,
+    };
+    let factory = chain.network().book.contract(KnownContract::AsyncVaultFactory).unwrap();
+    (factory, create.abi_encode().into())
 }

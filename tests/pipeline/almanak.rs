@@ -237,6 +237,49 @@ async fn lending_liquidity_and_wrapping_are_done_for_real() {
     assert_eq!(json!(gone.error.unwrap().error_code), "validation_error");
 }
 
+/// The tools of a vault's manager: the vault's roles and its settlement are those of the contract, another role is refused, and the
+/// policy decides which vault is settled.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tools_of_a_vaults_manager_act_for_the_account_alone() {
+    alloy::sol! {
+        /// Written here from the published interface, apart from the code under test.
+        interface Managed {
+            function owner() external view returns (address);
+            function totalAssets() external view returns (uint256);
+            function maxCap() external view returns (uint256);
+        }
+    }
+    let fixture = Fixture::under("").await;
+    let me = fixture.account().to_string();
+    let chain = fixture.engine.world.chain("ethereum").unwrap();
+    let usdc = chain.network().book.tokens().iter().find(|token| token.symbol == "USDC").unwrap().address;
+    let deploy = |owner: &str| {
+        json!({"chain": "ethereum", "name": "A", "symbol": "A", "underlying_token_address": usdc, "safe_address": me,
+            "admin_address": owner, "fee_receiver_address": me, "deployer_address": me})
+    };
+    let nonce = fixture.nonce().await;
+    let stranger = fixture.call("deploy_vault", deploy("0x000000000000000000000000000000000000bEEF")).await;
+    assert!(stranger.error.is_some() && fixture.nonce().await == nonce, "{stranger:#?}");
+    let made = fixture.ends(CallStatus::Success, "deploy_vault", deploy(&me)).await;
+    let vault: Address = made["vault_address"].as_str().unwrap().parse().unwrap();
+    let ask = async |call: Vec<u8>| {
+        let request = TransactionRequest::default().to(vault).input(call.into());
+        U256::from_be_slice(&chain.client.provider().call(request).await.unwrap())
+    };
+    let owner = ask(Managed::ownerCall {}.abi_encode()).await;
+    assert_eq!(Address::from_word(owner.into()), fixture.account());
+    let settle = json!({"vault_address": vault, "chain": "ethereum", "safe_address": me, "valuator_address": me});
+    let nonce = fixture.nonce().await;
+    let unnamed = fixture.call("settle_vault", settle).await;
+    assert!(unnamed.error.is_some() && fixture.nonce().await == nonce, "not in allowed_vaults: {unnamed:#?}");
+    // Its first step brings nobody's money, and is done; the settlement is refused as above.
+    let end = json!({"vault_address": vault, "chain": "ethereum", "safe_address": me, "valuator_address": me});
+    let ended = fixture.call("teardown_vault", end).await;
+    assert!(ended.error.is_some(), "{ended:#?}");
+    assert!(ask(Managed::maxCapCall {}.abi_encode()).await.is_zero(), "{ended:#?}");
+    assert!(ask(Managed::totalAssetsCall {}.abi_encode()).await.is_zero());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn notes_of_the_dialect_are_kept_in_the_ledger() {
     let fixture = Fixture::under("").await;

@@ -52,6 +52,7 @@ mod late_inclusion;
 mod ledger;
 mod lending;
 mod liquidity;
+mod managed_vaults;
 mod many_positions;
 mod operator;
 mod order_permits;

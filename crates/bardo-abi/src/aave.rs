@@ -83,6 +83,10 @@ alloy::sol! {
     /// Receipt of a supply, or record of a debt. Both grow with interest; neither debt token can be transferred.
     #[derive(Debug, PartialEq, Eq)]
     interface AaveBalance {
+        /// Growth of a balance, with the interest since the holder's last one.
+        event Mint(address indexed caller, address indexed onBehalfOf, uint256 value, uint256 balanceIncrease, uint256 index);
+        event Burn(address indexed from, address indexed target, uint256 value, uint256 balanceIncrease, uint256 index);
+
         function scaledBalanceOf(address user) external view returns (uint256 scaled);
         function balanceOf(address user) external view returns (uint256 balance);
         function totalSupply() external view returns (uint256 supply);

@@ -101,6 +101,7 @@ const fn rule_name_word(name: RuleName) -> &'static str {
         RuleName::LendingPrices => "Prices of the lending market",
         RuleName::VaultSupply => "Shares of the vault",
         RuleName::VaultExit => "Way out of the vault",
+        RuleName::VaultValuation => "Valuation of the vault",
         RuleName::PoolHook => "Hook of the pool",
         RuleName::QuoteAboveWitnesses => "Quote above the market",
         RuleName::MinOut => "Minimum output",

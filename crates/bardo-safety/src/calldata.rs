@@ -19,6 +19,7 @@ use super::registry_calls::{self, RegistryCallError};
 use super::simulate::{DeclarationFault, figure, when};
 use super::typed::TypedMessage;
 use super::vault_calls::{self, VaultRuleError};
+use super::vault_management::{self, ManageRuleError};
 use bardo_abi::erc20::{Erc20, Weth9};
 use bardo_abi::erc7683::OriginSettler;
 use bardo_abi::permit2::Permit2;
@@ -76,6 +77,8 @@ enum CallError {
     Position(#[from] PositionRuleError),
     #[error(transparent)]
     Vault(#[from] VaultRuleError),
+    #[error(transparent)]
+    Manage(#[from] ManageRuleError),
     #[error(transparent)]
     Fees(#[from] FeeRuleError),
     #[error(transparent)]
@@ -142,6 +145,14 @@ fn bound_by(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> Result<Gu
     let pool = lending_calls::pool(book);
     if lending_calls::concerns(leg, proposal, pool) {
         return lending(leg, proposal, pool);
+    }
+    if vault_management::concerns(leg, proposal, book) {
+        vault_management::decode(leg, proposal, book)?;
+        // A settlement takes no more than its allowance, which is at most the one declared payment, and what it brings more than that
+        // the vault decides.
+        let out = proposal.outflows.iter().map(|payment| (payment.token.id, payment.amount)).collect();
+        let decided = proposal.inflows.iter().map(|inflow| inflow.token.id).collect();
+        return Ok(GuaranteedFlows { out, decided, ..GuaranteedFlows::default() });
     }
     if vault_calls::concerns(leg, proposal, book) {
         return vault(leg, proposal);

@@ -14,7 +14,7 @@
 //! | `check_inputs`, `verdict` | inputs and results of checks |
 //! | `chain_snapshot` | chain state read before a decision |
 //! | `checks` | the checks, one file each |
-//! | `lending_calls`, `position_calls`, `registry_calls`, `vault_calls` | calls of the lending pool, the position manager, the registries of agents and vaults, in closed forms |
+//! | `lending_calls`, `position_calls`, `registry_calls`, `vault_calls`, `vault_management` | calls of the lending pool, the position manager, the registries of agents and vaults, in closed forms |
 //! | `fee_calls`, `hook_calls` | calls about protocol fees, and deployments of hooks, in closed forms |
 //! | `lending_equity`, `vault_equity` | supplies and debts, and shares of vaults, as a part of the equity |
 //! | `revocation` | actions that only revoke, cancel or refund, by intent and calldata |
@@ -94,6 +94,7 @@ pub mod typed;
 pub mod value;
 pub mod vault_calls;
 mod vault_equity;
+pub mod vault_management;
 pub mod verdict;
 pub mod waiting_plan;
 pub mod wrapping;

@@ -162,6 +162,8 @@ pub enum ProposalIntent {
     Lending,
     /// Deposit to a vault, or withdrawal from one.
     Vault,
+    /// Management of an asynchronous vault of the account's own.
+    VaultManagement,
     /// Collection or release of Uniswap's protocol fees.
     ProtocolFees,
     /// Deployment of a hook.
@@ -188,6 +190,7 @@ impl ProposalIntent {
             Self::Liquidity => "liquidity",
             Self::Lending => "lending",
             Self::Vault => "vault",
+            Self::VaultManagement => "vault_management",
             Self::ProtocolFees => "protocol_fees",
             Self::Hook => "hook",
         }

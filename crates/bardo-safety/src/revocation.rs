@@ -67,6 +67,7 @@ pub fn only_revokes(proposal: &Proposal, from: usize, around: &JudgeContext) -> 
         | ProposalIntent::Liquidity
         | ProposalIntent::Lending
         | ProposalIntent::Vault
+        | ProposalIntent::VaultManagement
         | ProposalIntent::ProtocolFees
         | ProposalIntent::Hook
         | ProposalIntent::Wrap => from > 0 && legs.iter().all(|leg| leg.purpose == LegPurpose::CleanUp),

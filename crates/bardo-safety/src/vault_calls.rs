@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, Log, U256, U512};
+use alloy::providers::DynProvider;
 use alloy::sol_types::{SolCall as _, SolEvent as _};
 
 use crate::chain_snapshot::SnapshotReader;
@@ -32,8 +33,10 @@ use golem_chain::multicall::CallBatch;
 use golem_chain::network::{AddressBook, KnownContract};
 use golem_chain::token::TokenId;
 use golem_protocols::erc4626::call::{VaultCall, VaultCallError, VaultSide};
-use golem_protocols::erc4626::holding::{SharePrice, ask_price, cancelled_after, lacks, past_prices, redeemed_after};
-use golem_protocols::erc7540::requests::{Asynchrony, AsynchronyQuestions};
+use golem_protocols::erc4626::holding::{
+    PAST_BLOCKS, SharePrice, ask_price, cancelled_after, lacks, past_prices, redeemed_after,
+};
+use golem_protocols::erc7540::requests::{Asynchrony, AsynchronyQuestions, SettlerQuestions};
 
 /// Least supply of shares, in raw units, of a vault that is deposited to. Rounding takes at most one unit from a deposit; to
 /// make that unit worth as much as the deposit, somebody would have to donate this many times as much.
@@ -49,6 +52,17 @@ pub const PRICE_JUMPED: &str = "the vault's share price rose by more than 1 % wi
 /// Reason for an approval: the vault cheats, or somebody moved the price of its shares.
 pub const PAYS_LESS: &str =
     "it pays less for the shares than they are worth by the vault's price, now or 100 blocks ago";
+
+/// Reason for an approval: a vault that took no requests before gets the shares for a price that its manager sets later.
+pub const NEWLY_ASYNCHRONOUS: &str =
+    "the vault is not known to have taken requests to withdraw 100 blocks ago, and sets the price of this one later";
+
+/// Reason for an approval: nothing says what the shares of a request will pay.
+pub const UNBOUNDED_REQUEST: &str = "nothing bounds what the vault will pay for the shares: its manager, or its price now or 100 blocks ago, is not known";
+
+/// Reason for an approval: the price at which a request would be settled fell.
+pub const PRICE_FELL: &str =
+    "the vault's share price fell within the last 100 blocks, and the request is settled at its price";
 
 /// Reason for an approval: shares of a vault that the policy does not name.
 pub const UNLISTED: &str = "it withdraws from a vault that is not in allowed_vaults";
@@ -260,6 +274,15 @@ pub fn share(proposal: &Proposal) -> Option<TokenId> {
     (proposal.intent == ProposalIntent::Vault).then_some(TokenId::Erc20(main.to))
 }
 
+/// A vault some blocks ago.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PastVault {
+    /// Actions of it that were requests, by its own answer.
+    pub asynchrony: Asynchrony,
+    /// Price of its shares; `None` if it did not answer.
+    pub price: Option<U256>,
+}
+
 /// A vault on the pinned block, as an action needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VaultGround {
@@ -273,6 +296,10 @@ pub struct VaultGround {
     pub price: SharePrice,
     /// Actions of it that are requests, by its own answer.
     pub asynchrony: Asynchrony,
+    /// Its state [`PAST_BLOCKS`] blocks ago, as a request to redeem needs it; `None` if that is not known.
+    pub past: Option<PastVault>,
+    /// True if it names the accounts that value and settle it.
+    pub has_settlers: bool,
 }
 
 impl VaultGround {
@@ -287,11 +314,23 @@ impl VaultGround {
                 lacks(sure, self.price.worth(shares), most.get()).then_some(PAYS_LESS)
             }
             // What they bring was settled already, or will be: refusing it helps nobody.
-            VaultCall::RequestRedeem { .. }
-            | VaultCall::ClaimShares { .. }
-            | VaultCall::ClaimAssets { .. }
-            | VaultCall::CancelDeposit => None,
+            VaultCall::ClaimShares { .. } | VaultCall::ClaimAssets { .. } | VaultCall::CancelDeposit => None,
+            VaultCall::RequestRedeem { shares } => self.asks_request(shares, most),
         }
+    }
+
+    /// Reason for which the operator decides about a request to redeem. Its price is set after the shares are gone: the vault must
+    /// have worked like that before, by a manager that it names, at a price that did not just fall.
+    fn asks_request(&self, shares: U256, most: BasisPoints) -> Option<&'static str> {
+        let Some(before) = self.past.filter(|past| past.asynchrony.redemptions) else {
+            return Some(NEWLY_ASYNCHRONOUS);
+        };
+        let (Some(now), Some(past)) = (self.price.now, before.price) else { return Some(UNBOUNDED_REQUEST) };
+        if !self.has_settlers || now.is_zero() {
+            return Some(UNBOUNDED_REQUEST);
+        }
+        let alone = |price| SharePrice { now: Some(price), past: None }.worth(shares);
+        lacks(alone(now).saturating_add(U256::from(2)), alone(past), most.get()).then_some(PRICE_FELL)
     }
 }
 
@@ -313,16 +352,29 @@ pub async fn ground(
     let supply = calls.push(plan.vault, &Erc4626::totalSupplyCall {});
     let now = ask_price(&mut calls, plan.vault);
     let asynchrony = AsynchronyQuestions::push(&mut calls, plan.vault);
+    let settlers = SettlerQuestions::push(&mut calls, plan.vault);
     let answers = calls.send(provider, multicall, block).await.map_err(UnknownValue::because)?;
     // Where nothing is known of the past, nobody is alarmed.
     let past = past_prices((provider, multicall), [plan.vault], number).await.remove(&plan.vault);
+    let before = before((provider, multicall), plan.vault, number).await;
+    let has_settlers = settlers.take(&answers).is_some();
     let price = SharePrice { now: now.take(&answers), past };
     let jumped = price.now.zip(price.past).is_some_and(|(now, past)| {
         let most = U512::from(past) * U512::from(10_000 + SUDDEN_RISE);
         !past.is_zero() && U512::from(now) * U512::from(10_000) > most
     });
     let (asset, supply, asynchrony) = (asset.take(&answers), supply.take(&answers), asynchrony.take(&answers));
-    Ok(Some(VaultGround { asset, supply, jumped, price, asynchrony }))
+    Ok(Some(VaultGround { asset, supply, jumped, price, asynchrony, past: before, has_settlers }))
+}
+
+/// A vault [`PAST_BLOCKS`] blocks before block `number`, or on the chain's first block; `None` without the state of that block.
+async fn before((provider, multicall): (&DynProvider, Address), vault: Address, number: u64) -> Option<PastVault> {
+    let mut calls = CallBatch::default();
+    let asked = AsynchronyQuestions::push(&mut calls, vault);
+    let price = ask_price(&mut calls, vault);
+    let past = BlockId::number(number.saturating_sub(PAST_BLOCKS));
+    let answers = calls.send(provider, multicall, past).await.ok()?;
+    Some(PastVault { asynchrony: asked.take(&answers), price: price.take(&answers) })
 }
 
 /// Simulates a deposit, and then the redemption of its least shares; or a request to deposit, and then its cancellation. Returns

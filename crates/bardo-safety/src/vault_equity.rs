@@ -1,5 +1,6 @@
 //! Shares of vaults as a part of an account's equity, at what a simulated redemption pays out. Without them a deposit would look
-//! like a loss; by the vaults' own words a vault could make any equity up.
+//! like a loss; by the vaults' own words a vault could make any equity up. What the account holds for the depositors of a vault
+//! that it manages is subtracted: it is not the operator's.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +11,9 @@ use crate::check_inputs::Portfolio;
 use crate::value::{PriceSpreads, UnknownValue};
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::fork::Fork;
-use golem_chain::network::{AddressBook, KnownContract};
+use golem_chain::network::AddressBook;
 use golem_chain::token::TokenId;
-use golem_protocols::erc4626::holding::{self, VaultHolding};
+use golem_protocols::erc4626::holding::{self, HoldingSources, VaultHolding};
 
 /// Reads the account's shares of these vaults on the block of `fork`, with what redeeming them pays out.
 ///
@@ -24,23 +25,26 @@ pub async fn held(
     account: Address,
     vaults: &BTreeSet<Address>,
 ) -> Result<Vec<VaultHolding>, UnknownValue> {
-    let Some(multicall) = reader.network().book.contract(KnownContract::Multicall3) else { return Ok(Vec::new()) };
-    let chain = (reader.client.agreed(), multicall);
-    holding::held(chain, fork, account, vaults).await.map_err(UnknownValue::because)
+    let sources = HoldingSources::of(reader.client.agreed(), &reader.network().book);
+    let Some(sources) = sources else { return Ok(Vec::new()) };
+    holding::held(sources, fork, account, vaults).await.map_err(UnknownValue::because)
 }
 
 /// Adds shares to a portfolio, at the price of what redeeming them pays out. Shares that cannot be redeemed, and those of a vault
-/// whose token is not listed or has no price, count as nothing.
+/// whose token is not listed or has no price, count as nothing. What the account owes as a vault's Safe is subtracted, from what
+/// feeds price first; the equity is zero where that is more than everything else.
 ///
 /// # Errors
-/// [`UnknownValue`] if the shares could not be read, or a sum is out of range.
+/// [`UnknownValue`] if the shares could not be read, what is owed has no price, or a sum is out of range.
 pub fn with(
     mut portfolio: Portfolio,
     vaults: &Result<Vec<VaultHolding>, UnknownValue>,
     spreads: &PriceSpreads,
     book: &AddressBook,
 ) -> Result<Portfolio, UnknownValue> {
+    let mut owed = Usd::ZERO;
     for one in vaults.as_ref().map_err(Clone::clone)? {
+        owed = owed.checked_add(owes(one, spreads, book)?).map_err(UnknownValue::because)?;
         // Counted here alone, also where a pool has a price of the share.
         let own = portfolio.holdings.iter().position(|held| held.token.id == TokenId::Erc20(one.vault));
         if let Some(own) = own.map(|at| portfolio.holdings.remove(at)) {
@@ -61,7 +65,24 @@ pub fn with(
             *sum = sum.checked_add(most).map_err(UnknownValue::because)?;
         }
     }
+    // What pools price does not add to the equity where a feed's price is needed, so the rest is subtracted there.
+    let rest = owed.checked_sub(portfolio.equity).unwrap_or(Usd::ZERO);
+    portfolio.equity = portfolio.equity.checked_sub(owed).unwrap_or(Usd::ZERO);
+    portfolio.by_pools = portfolio.by_pools.checked_sub(rest).unwrap_or(Usd::ZERO);
     Ok(portfolio)
+}
+
+/// Value of what the account holds for a vault that it manages.
+fn owes(one: &VaultHolding, spreads: &PriceSpreads, book: &AddressBook) -> Result<Usd, UnknownValue> {
+    if one.owed.is_zero() {
+        return Ok(Usd::ZERO);
+    }
+    let unlisted =
+        || UnknownValue::because(format_args!("what the vault {} is owed is not in a listed token", one.vault));
+    let token = book.token_at(one.asset).ok_or_else(unlisted)?;
+    let spread = spreads.get(TokenId::Erc20(one.asset))?;
+    let amount = TokenAmount::new(one.owed, token.decimals).map_err(UnknownValue::because)?;
+    Usd::value_of(amount, spread.held(), Rounding::Up).map_err(UnknownValue::because)
 }
 
 #[cfg(test)]
@@ -96,6 +117,7 @@ mod tests {
             is_partial: false,
             worth: U256::ZERO,
             requests: None,
+            owed: U256::ZERO,
         }
     }
 
@@ -124,6 +146,19 @@ mod tests {
         assert_eq!((found.equity, found.by_pools), (usd("100"), usd("100")), "only pools price the token");
         let unread = Err(UnknownValue::because("silence"));
         assert!(with(Portfolio::default(), &unread, &PriceSpreads::default(), &book()).is_err());
+    }
+
+    /// By hand: $100 are held, 30 tokens at $2 are the depositors', and own shares are 10 of these tokens.
+    #[test]
+    fn what_is_owed_to_depositors_is_not_the_operators() {
+        let usd = |text: &str| text.parse::<Usd>().unwrap();
+        let priced = [(ASSET, PriceSpread::fed(usd("2")))];
+        let managed = |pays, owed: u64| VaultHolding { owed: U256::from(owed), ..shares(pays, ASSET) };
+        assert_eq!(equity(managed(None, 30_000_000), &priced).equity, usd("40"));
+        assert_eq!(equity(managed(Some(10_000_000), 30_000_000), &priced).equity, usd("60"));
+        assert_eq!(equity(managed(None, 50_000_001), &priced).equity, Usd::ZERO, "more than is held");
+        let unknown = with(Portfolio::default(), &Ok(vec![managed(None, 1)]), &PriceSpreads::default(), &book());
+        assert!(unknown.is_err(), "without a price nobody knows what is left");
     }
 
     #[test]

@@ -160,6 +160,9 @@ pub struct PositionRow {
     /// Exit value at the feeds' prices, with the fees owed, in dollars; of shares what a simulated redemption pays. `None`
     /// without a price of each token, and for shares that cannot be redeemed.
     pub value: Option<Usd>,
+    /// Dollars that the wallet holds for the depositors of a vault that it manages; zero for any other row.
+    #[serde(default)]
+    pub owed: Usd,
 }
 
 /// Supplies and debts of the wallet in the lending market of a chain.

@@ -36,7 +36,7 @@ use golem_chain::multicall::{BatchResults, CallBatch};
 use golem_chain::network::KnownContract;
 use golem_chain::price::PriceOrigin;
 use golem_chain::token::TokenId;
-use golem_protocols::erc4626::holding::{HeldShares, VaultQuestions, redeemed};
+use golem_protocols::erc4626::holding::{HeldShares, HoldingSources, VaultQuestions, redeemed};
 use golem_protocols::intents::CrossChainIntent;
 use golem_protocols::uniswap::positions::{
     AccountPositions, Exit, PositionAnswer, PositionContracts, PositionKeys, PositionState, PricedToken,
@@ -415,15 +415,10 @@ async fn held(
     let mut lent = lent.take(&answers).ok_or_else(|| silent("supplies and debts"))?;
     lent.keep_listed(|token| network.book.tokens().iter().any(|one| one.address == token));
     holdings.extend(lent.supplies.iter().map(|(token, decimals, amount)| (*token, *decimals, *amount, None)));
-    let (paid, lacks_shares) = paid_by_vaults(chain, account, shares.take(&answers)).await?;
+    let (paid, held_for_others, lacks_shares) = paid_by_vaults(chain, account, shares.take(&answers)).await?;
     holdings.extend(paid.into_iter().map(|(token, decimals, amount)| (token, decimals, amount, None)));
-    let mut lacks_transit = transit.is_partial;
-    for (token, amount) in transit.deposits {
-        match decimals_of.get(&token) {
-            Some(decimals) => holdings.push((token, *decimals, amount, None)),
-            None => lacks_transit = true,
-        }
-    }
+    let (on_the_way, lacks_transit) = with_decimals(transit, &decimals_of);
+    holdings.extend(on_the_way.into_iter().map(|(token, decimals, amount)| (token, decimals, amount, None)));
     holdings.retain(|(_, _, amount, _)| !amount.is_zero());
     let counted = counted_positions(chain, &positions);
     let is_out = |state: &PositionState| match state.exit {
@@ -433,7 +428,9 @@ async fn held(
     let lacks_positions =
         lacks_shares || lacks_transit || positions.unread > 0 || counted.iter().any(|(state, _)| !is_out(state));
     let of_positions = counted.iter().flat_map(|(_, tokens)| tokens.map(|(token, _)| token));
-    let feeds = feed_prices(chain, holdings.iter().map(|(token, ..)| *token).chain(of_positions).collect()).await;
+    let of_others = held_for_others.iter().map(|(token, ..)| *token);
+    let tokens = holdings.iter().map(|(token, ..)| *token).chain(of_positions).chain(of_others);
+    let feeds = feed_prices(chain, tokens.collect()).await;
     let mut value = in_positions(&counted, &feeds);
     for (token, decimals, amount, bridge) in &holdings {
         let price = feeds.get(token).copied().zip(TokenAmount::new(*amount, *decimals).ok());
@@ -445,8 +442,30 @@ async fn held(
     }
     let lending = lent.valued(chain, &feeds).await;
     let owed = lending.as_ref().map_or(Some(Usd::ZERO), |lending| lending.owed);
+    let owed = owed.and_then(|owed| owed.checked_add(owed_to_others(&held_for_others, &feeds)?).ok());
     let value = value.zip(owed).map(|(value, owed)| value.checked_sub(owed).unwrap_or(Usd::ZERO));
     Ok(ChainValue { value, coin, locked, delivered, lending, lacks_positions })
+}
+
+/// Value of what belongs to the depositors of vaults that the account manages, rounded up; `None` without a price of each.
+fn owed_to_others(held: &[(Address, u8, U256)], feeds: &BTreeMap<Address, Usd>) -> Option<Usd> {
+    held.iter().try_fold(Usd::ZERO, |sum, (token, decimals, amount)| {
+        let amount = TokenAmount::new(*amount, *decimals).ok()?;
+        sum.checked_add(Usd::value_of(amount, *feeds.get(token)?, Rounding::Up).ok()?).ok()
+    })
+}
+
+/// Token, decimals and amount of each deposit on its way, and whether one is missing: of an unlisted token, or of an unclear state.
+fn with_decimals(transit: InTransit, decimals_of: &BTreeMap<Address, u8>) -> (Vec<(Address, u8, U256)>, bool) {
+    let mut is_missing = transit.is_partial;
+    let mut listed = Vec::new();
+    for (token, amount) in transit.deposits {
+        match decimals_of.get(&token) {
+            Some(decimals) => listed.push((token, *decimals, amount)),
+            None => is_missing = true,
+        }
+    }
+    (listed, is_missing)
 }
 
 /// Dollar prices of those tokens that have a price feed.
@@ -460,26 +479,33 @@ async fn feed_prices(chain: &ConnectedChain, tokens: BTreeSet<Address>) -> BTree
     feeds.collect()
 }
 
-/// Payments for these shares in a simulation, by token, and whether some of them count as nothing.
+/// Payments for these shares in a simulation and what is owed to depositors of managed vaults, by token, and whether some of the
+/// shares count as nothing.
 async fn paid_by_vaults(
     chain: &ConnectedChain,
     account: Address,
     held: Vec<HeldShares>,
-) -> Result<(Vec<lending::Owned>, bool), ToolError> {
-    let (mut paid, mut lacks) = (Vec::new(), false);
+) -> Result<(Vec<lending::Owned>, Vec<lending::Owned>, bool), ToolError> {
+    let (mut paid, mut owed, mut lacks) = (Vec::new(), Vec::new(), false);
     if held.is_empty() {
-        return Ok((paid, lacks));
+        return Ok((paid, owed, lacks));
     }
-    let Some(multicall) = chain.network().book.contract(KnownContract::Multicall3) else { return Ok((paid, true)) };
+    let sources = HoldingSources::of(chain.client.agreed(), &chain.network().book);
+    let Some(sources) = sources else { return Ok((paid, owed, true)) };
     let fork = chain.fork(BlockId::latest()).await?;
-    for holding in redeemed((chain.client.agreed(), multicall), &fork, account, held).await? {
+    for holding in redeemed(sources, &fork, account, held).await? {
         let listed = chain.network().book.token_at(holding.asset);
         lacks |= !holding.is_whole() || listed.is_none();
         if let (Ok(pays), Some(token)) = (holding.pays, listed) {
             paid.push((holding.asset, token.decimals, pays));
         }
+        if !holding.owed.is_zero() {
+            // What is owed in a token without a price makes the value unknown.
+            let decimals = listed.map_or(0, |token| token.decimals);
+            owed.push((holding.asset, decimals, holding.owed));
+        }
     }
-    Ok((paid, lacks))
+    Ok((paid, owed, lacks))
 }
 
 /// Sends a batch that `push` fills together with the questions for the account's liquidity positions, until all of them

@@ -121,6 +121,8 @@ named! {
         VaultSupply = "vault_supply",
         /// The shares of a deposit must be redeemable.
         VaultExit = "vault_exit",
+        /// Worth at which a vault is settled.
+        VaultValuation = "vault_valuation",
         /// Behaviour of a pool's hook.
         PoolHook = "pool_hook",
         /// A quote above the value by feeds and other pools.

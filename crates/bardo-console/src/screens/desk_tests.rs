@@ -413,6 +413,7 @@ fn a_console_that_only_watches_changes_nothing_from_any_screen() {
                     "list_positions",
                     "get_lending_position",
                     "get_vault_state",
+                    "vault_list",
                     "list_pools",
                     "get_pool_info",
                     "wallet_get_status",

@@ -38,8 +38,8 @@ const MOST_ABOVE: u16 = 4;
 const NOTHING: &[&str] = &[
     "This account has no position.",
     "",
-    "Liquidity in Uniswap V3 and V4, supplies and debts in Aave, and shares of the address book's vault are listed here, \
-     each with what an exit pays now. Forms on screen 2 open them.",
+    "Liquidity in Uniswap V3 and V4, supplies and debts in Aave, and shares and requests in the vaults that the address book and the policy name are \
+     listed here, each with what an exit pays now. Forms on screen 2 open them.",
 ];
 
 /// Row of the list. Chains are named by their index.
@@ -114,7 +114,9 @@ impl<'a> Entry<'a> {
             }
             Self::Market(_, account) => format!("{} aave lending {}", account.chain, account.state().1),
             Self::Lent(_, account, token) => format!("{} aave lending {}", account.chain, token.words()),
-            Self::Shares(_, shares) => format!("{} vault {} {}", shares.chain, shares.asset, shares.state().1),
+            Self::Shares(_, shares) => {
+                format!("{} vault {} {} {}", shares.chain, shares.asset, shares.state().1, shares.words())
+            }
         }
     }
 
@@ -239,7 +241,7 @@ impl Positions {
                 let tokens = account.tokens.iter().map(move |token| Entry::Lent(at, account, token));
                 std::iter::once(Entry::Market(at, account)).chain(tokens)
             });
-            let vault = chain.vault.value.iter().flatten().map(move |shares| Entry::Shares(at, shares));
+            let vault = chain.vaults.value.iter().flatten().map(move |shares| Entry::Shares(at, shares));
             lending.chain(vault).chain(liquidity)
         })
     }
@@ -275,7 +277,7 @@ impl Positions {
                 self.queue.ask(Purpose::Liquidity { chain, name: name.clone(), offset: 0 });
             }
             self.queue.ask(Purpose::Lending { chain, name: name.clone() });
-            self.queue.ask(Purpose::Vault { chain, name });
+            self.queue.ask(Purpose::Vaults { chain, name });
         }
         (self.asked_at, self.asked_session_at) = (Some(known.machine_millis), known.live_millis);
         self.queue.start(ScreenId::Positions, known.machine_millis)
@@ -329,6 +331,8 @@ impl Positions {
                     add(&mut held, account.collateral);
                     add(&mut owed, account.debt);
                 }
+                // What waits in an asynchronous vault, the portfolio values.
+                Entry::Shares(_, shares) if shares.is_asynchronous || !shares.has_shares() => {}
                 Entry::Shares(_, shares) => match &shares.redemption {
                     Some(found) if found.received.is_none() => {}
                     found => add(&mut held, found.as_ref().and_then(|found| found.value)),
@@ -376,7 +380,7 @@ impl Positions {
     /// Age of the oldest part that is shown.
     fn age(&self, known: &ScreenContext<'_>) -> Option<StyledText> {
         let parts = self.chains.iter().flat_map(|chain| {
-            [chain.liquidity.read_at(), chain.lending.read_at(), chain.vault.read_at()].into_iter().flatten()
+            [chain.liquidity.read_at(), chain.lending.read_at(), chain.vaults.read_at()].into_iter().flatten()
         });
         let failed = self.chains.iter().any(|chain| chain.faults().next().is_some());
         parts.min().map(|at| age_words(at, failed, known))
@@ -388,7 +392,7 @@ impl Positions {
         match entry {
             Entry::Liquidity(..) => chain.liquidity.age(known),
             Entry::Market(..) | Entry::Lent(..) => chain.lending.age(known),
-            Entry::Shares(..) => chain.vault.age(known),
+            Entry::Shares(..) => chain.vaults.age(known),
         }
     }
 
@@ -686,11 +690,9 @@ impl ScreenView for Positions {
                 let Some(purpose) = self.queue.ended(count) else { return Vec::new() };
                 let at = purpose.chain();
                 let price = |token: &SafeText| Self::price(known, at, token);
-                if let Some(chain) = self.chains.get_mut(at)
-                    && let Some(next) = chain.receive(&purpose, &response, known.machine_millis, price)
-                {
-                    self.queue.ask(next);
-                }
+                let chain = self.chains.get_mut(at);
+                let next = chain.map(|chain| chain.receive(&purpose, &response, known.machine_millis, price));
+                next.into_iter().flatten().for_each(|next| self.queue.ask(next));
                 self.total = self.summed();
             }
             CommandReply::Found(_) => {}

@@ -39,6 +39,26 @@ pub enum PositionAction {
     Deposit,
     /// Redeems shares of a vault.
     Redeem,
+    /// Claims the settled result of a request to a vault.
+    Claim,
+    /// Cancels a request to deposit to a vault.
+    CancelRequest,
+    /// Deploys a vault that the account manages.
+    DeployVault,
+    /// Values a managed vault and settles its requests.
+    SettleVault,
+    /// Moves a managed vault's tokens between wallet and lending market.
+    Invest,
+    /// Settles and withdraws a managed vault's interest.
+    Harvest,
+    /// Pauses a managed vault.
+    PauseVault,
+    /// Ends the pause of a managed vault.
+    ResumeVault,
+    /// Sets the cap of a managed vault.
+    SetCap,
+    /// Ends a managed vault.
+    EndVault,
 }
 
 impl PositionAction {
@@ -54,6 +74,16 @@ impl PositionAction {
             "rebalance_position" | "migrate_position" => Self::Move,
             "vault_deposit" => Self::Deposit,
             "vault_withdraw" => Self::Redeem,
+            "vault_claim" => Self::Claim,
+            "vault_cancel_request" => Self::CancelRequest,
+            "vault_deploy" => Self::DeployVault,
+            "vault_settle" => Self::SettleVault,
+            "vault_rebalance" => Self::Invest,
+            "vault_harvest" => Self::Harvest,
+            "vault_pause" => Self::PauseVault,
+            "vault_resume" => Self::ResumeVault,
+            "vault_set_cap" => Self::SetCap,
+            "vault_teardown" => Self::EndVault,
             _ => return None,
         })
     }
@@ -70,6 +100,16 @@ impl PositionAction {
             Self::Move => "Move",
             Self::Deposit => "Deposit",
             Self::Redeem => "Redeem",
+            Self::Claim => "Claim",
+            Self::CancelRequest => "Cancel",
+            Self::DeployVault => "Deploy",
+            Self::SettleVault => "Settle",
+            Self::Invest => "Rebalance",
+            Self::Harvest => "Harvest",
+            Self::PauseVault => "Pause",
+            Self::ResumeVault => "Resume",
+            Self::SetCap => "Set cap",
+            Self::EndVault => "End",
         }
     }
 
@@ -80,6 +120,12 @@ impl PositionAction {
             Self::Collect | Self::Compound | Self::Remove | Self::Close => "in the pool until withdrawn",
             Self::Move => "in the pool until withdrawn, then in your wallet until deposited",
             Self::Redeem => "in the vault until redeemed",
+            Self::Claim => "in the vault until claimed",
+            Self::CancelRequest => "in the vault until cancelled",
+            Self::SettleVault => "requests in the vault, the rest in your wallet",
+            Self::Invest | Self::Harvest => "in your wallet and in Aave, for the depositors",
+            Self::EndVault => "in your wallet and in Aave until settled",
+            Self::DeployVault | Self::PauseVault | Self::ResumeVault | Self::SetCap => "does not move",
         }
     }
 }
@@ -102,13 +148,18 @@ pub struct PositionChangeModel {
 }
 
 /// Fields of results, with their words on the card.
-const FIGURES: [(&str, &str); 6] = [
+const FIGURES: [(&str, &str); 11] = [
     ("amount0", "first token"),
     ("amount1", "second token"),
     ("amount", "tokens"),
     ("shares", "shares"),
     ("position_id", "position"),
     ("state", "state"),
+    ("vault_address", "vault"),
+    ("total_assets", "worth"),
+    ("deposits_settled", "deposits"),
+    ("withdrawals_settled", "withdrawals"),
+    ("harvested", "harvested"),
 ];
 
 impl PositionChangeModel {
@@ -156,6 +207,10 @@ impl PositionChangeModel {
                 None => format!("V3 #{id}"),
             })
         };
+        let vault = || {
+            let short = |text: SafeText| text.as_str().parse().map_or_else(|_| text.to_string(), short_address);
+            param("vault_address").map_or_else(|| "the vault".to_owned(), |text| format!("vault {}", short(text)))
+        };
         match self.action() {
             Some(PositionAction::Open) => {
                 let tokens: Vec<String> = ["token0", "token1", "token_a", "token_b"]
@@ -179,6 +234,37 @@ impl PositionChangeModel {
                 Some(asked) => format!("{} shares", amount(asked.as_str())),
                 None => "no shares".to_owned(),
             },
+            Some(PositionAction::Claim) => {
+                format!("the {} request to {}", param("request").unwrap_or_default(), vault())
+            }
+            Some(PositionAction::CancelRequest) => format!("the deposit request to {}", vault()),
+            Some(PositionAction::DeployVault) => {
+                let name = param("symbol").or_else(|| param("name")).unwrap_or_default();
+                format!("vault {name} of {}", param("token").unwrap_or_default())
+            }
+            Some(PositionAction::SettleVault) => match param("new_total_assets") {
+                Some(worth) => format!("{} at {}", vault(), amount(worth.as_str())),
+                None => vault(),
+            },
+            Some(PositionAction::Invest) => {
+                let asked = param("amount").map_or_else(|| "no amount".to_owned(), |asked| paid(asked.as_str()));
+                let way = match param("direction") {
+                    Some(way) if way.as_str() == "invest" => "to Aave",
+                    Some(_) => "from Aave",
+                    None => "nowhere",
+                };
+                format!("{asked} {way} for {}", vault())
+            }
+            Some(PositionAction::SetCap) => {
+                let cap = param("cap").map_or_else(|| "no cap".to_owned(), |cap| amount(cap.as_str()));
+                format!("{cap} for {}", vault())
+            }
+            Some(
+                PositionAction::Harvest
+                | PositionAction::PauseVault
+                | PositionAction::ResumeVault
+                | PositionAction::EndVault,
+            ) => vault(),
             Some(
                 PositionAction::Add
                 | PositionAction::Collect
@@ -281,7 +367,8 @@ impl CardView for PositionChangeModel {
 
     fn full(&self, _now: Moment, _columns: usize) -> Vec<Row> {
         let mut rows = self.rows();
-        if self.moves.is_empty() && self.result.is_empty() && self.call.failure.is_none() {
+        let is_empty = self.moves.is_empty() && self.result.is_empty() && self.matched.is_none();
+        if is_empty && self.call.failure.is_none() {
             rows.push(match self.call.status {
                 CardStatus::Empty | CardStatus::Done => Row::new("Nothing is known of this action.", Role::TextDim),
                 _ => self.call.pending_row("Reading the position and simulating…"),

@@ -33,7 +33,7 @@ use bardo_base::id::PermitId;
 use bardo_base::model::{CardKind, Check, RuleName};
 use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, Usd};
-pub use settled::{bridges, intent, order, orders, position_changes};
+pub use settled::{bridges, intent, order, orders, position_changes, vault_changes};
 
 /// Start of the samples in seconds since the Unix epoch: 2023-11-14 22:13:20 UTC.
 pub const START: u64 = 1_700_000_000;
@@ -551,6 +551,8 @@ pub fn cards() -> Vec<(&'static str, &'static str, CallCard)> {
             .into_iter()
             .map(|(state, model)| ("position", state, CallCard::Position(Box::new(model)))),
     );
+    let vaults = vault_changes().into_iter().chain(under_way::vault_changes());
+    all.extend(vaults.map(|(state, model)| ("vault", state, CallCard::Position(Box::new(model)))));
     all.extend(plains().into_iter().map(|(state, model)| ("plain", state, CallCard::Plain(Box::new(model)))));
     all.extend(
         under_way::orders().into_iter().map(|(state, model)| ("order", state, CallCard::Order(Box::new(model)))),

@@ -85,7 +85,7 @@ fn gallery(widget: &str, width: u16) -> String {
 
 #[test]
 fn every_state_of_every_card_at_three_widths_and_in_a_corner() {
-    for widget in ["quote", "swap", "order", "bridge", "allowance", "lending", "position", "plain"] {
+    for widget in ["quote", "swap", "order", "bridge", "allowance", "lending", "position", "vault", "plain"] {
         for width in [40, 80, 120] {
             insta::assert_snapshot!(format!("{widget}_{width}"), gallery(widget, width));
         }

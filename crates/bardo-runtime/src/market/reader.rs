@@ -328,23 +328,37 @@ impl ChainReader {
     async fn shares_at(&self, block: u64, prices: &BTreeMap<Address, Usd>) -> Vec<PositionRow> {
         let Some(world) = &self.vaults else { return Vec::new() };
         let Ok(chain) = world.chain(&self.network.chain_id.to_string()) else { return Vec::new() };
-        let row = |pair: &str, value| {
+        let row = |pair: &str, value, owed| {
             let (name, pair) = (SafeText::clean("Vault", 24), SafeText::clean(pair, 24));
-            PositionRow { name, pair, fee_pips: 0, value }
+            PositionRow { name, pair, fee_pips: 0, value, owed }
         };
         let held = match holding::read(world, chain, self.wallet, BlockId::number(block)).await {
             Ok(held) => held,
             Err(error) => {
                 tracing::debug!(%error, "the wallet's shares of vaults cannot be read");
-                return vec![row("not readable", None)];
+                return vec![row("not readable", None, Usd::ZERO)];
             }
         };
         let rows = held.iter().map(|one| {
-            let Some(token) = self.network.book.token_at(one.asset) else { return row("unlisted token", None) };
+            let Some(token) = self.network.book.token_at(one.asset) else {
+                return row("unlisted token", None, Usd::ZERO);
+            };
             let pays = one.pays.as_ref().ok().and_then(|pays| TokenAmount::new(*pays, token.decimals).ok());
             let value = pays.zip(prices.get(&token.address).copied());
             let value = value.and_then(|(pays, price)| Usd::value_of(pays, price, Rounding::Down).ok());
-            row(&token.symbol, value)
+            if one.owed.is_zero() {
+                return row(&token.symbol, value, Usd::ZERO);
+            }
+            let amount = TokenAmount::new(one.owed, token.decimals).ok();
+            let owed = amount.zip(prices.get(&token.address).copied());
+            let owed = owed.and_then(|(owed, price)| Usd::value_of(owed, price, Rounding::Up).ok());
+            // What is owed without a price makes the whole row one, so that the total is seen to lack it.
+            let value = match (owed, &one.pays) {
+                (Some(_), Err(_)) => Some(Usd::ZERO),
+                (Some(_), Ok(_)) => value,
+                (None, _) => None,
+            };
+            row(&format!("{} of others", token.symbol), value, owed.unwrap_or_default())
         });
         rows.collect()
     }
@@ -359,6 +373,7 @@ impl ChainReader {
             pair: SafeText::clean(pair, 24),
             fee_pips: 0,
             value: None,
+            owed: Usd::ZERO,
         };
         let read = match self.positions.read(contracts, &self.provider, self.wallet, block).await {
             Ok(read) => read,
@@ -441,6 +456,7 @@ fn position_row(state: &PositionState, network: &Network, prices: &BTreeMap<Addr
         pair: SafeText::clean(&format!("{}/{}", name(first), name(second)), 24),
         fee_pips: key.fee,
         value: pair.and_then(|(first, second)| state.exit_value([first, second])),
+        owed: Usd::ZERO,
     }
 }
 

@@ -27,6 +27,7 @@ use crate::operator_proof::{Authorisation, OperatorProof, ProofError};
 use crate::pipeline::Preview;
 use crate::second_approval::{GivenApproval, SecondError, SecondSignature};
 use crate::stop::{self, StopCategory};
+use crate::vault_management;
 use crate::wrapping::only_unwraps;
 use bardo_base::clock::Clock;
 use bardo_base::fabric::{ApprovalRequested, AskReason, EventKind, Fabric};
@@ -626,9 +627,11 @@ impl ApprovalQueue {
 /// Returns true if a stop at `level` does not let the simulated action through.
 pub fn is_blocked(preview: &Preview, level: StopLevel) -> bool {
     let (simulated, proposal) = (&preview.simulated, preview.payload.proposal());
-    let category = match only_unwraps(proposal, Some(simulated)) {
-        true => StopCategory::Exit,
-        false => stop::passage(simulated.only_revokes, simulated.reduce_only, simulated.class),
+    let category = if only_unwraps(proposal, Some(simulated)) {
+        StopCategory::Exit
+    } else {
+        let takes_back = simulated.only_revokes || vault_management::only_pauses(proposal, Some(simulated));
+        stop::passage(takes_back, simulated.reduce_only, simulated.class)
     };
     // No stop lets an agent's order through.
     let agents_order = proposal.order.is_some() && proposal.golem_id != GolemId::operator();

@@ -4,6 +4,7 @@ use crate::account::RevocationCause;
 use crate::check_inputs::CheckInputs;
 use crate::signing_payload::SigningPayload;
 use crate::stop::{self, StopCategory};
+use crate::vault_management;
 use crate::verdict::Verdict;
 use crate::wrapping::only_unwraps;
 use bardo_base::error::{ErrorCode, Violation};
@@ -42,9 +43,12 @@ fn no_order(level: StopLevel) -> Verdict {
 /// Checks the action against the stop in force.
 pub fn check(payload: &SigningPayload, inputs: &CheckInputs) -> Verdict {
     let class = inputs.class(payload.proposal().tool.action_class);
-    let passage = match only_unwraps(payload.proposal(), inputs.simulation.as_ref()) {
-        true => StopCategory::Exit,
-        false => stop::passage(inputs.only_revokes(), inputs.reduce_only(), class),
+    let simulated = inputs.simulation.as_ref();
+    let passage = if only_unwraps(payload.proposal(), simulated) {
+        StopCategory::Exit
+    } else {
+        let takes_back = inputs.only_revokes() || vault_management::only_pauses(payload.proposal(), simulated);
+        stop::passage(takes_back, inputs.reduce_only(), class)
     };
     let Some(level) = inputs.stop else {
         return Verdict::passed(Check::Halt, Finding::NoStop);

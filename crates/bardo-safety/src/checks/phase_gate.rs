@@ -82,9 +82,13 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
         ));
     }
     let share = rules.max_position_share_bps.0;
-    // A repayment pays a debt and sells nothing, and what a vault pays out is the account's own.
+    // A repayment pays a debt and sells nothing, what a vault pays out is the account's own, and what a settlement pays is the
+    // depositors'.
     let sells = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition)
-        && !matches!(payload.proposal().intent, ProposalIntent::Lending | ProposalIntent::Vault);
+        && !matches!(
+            payload.proposal().intent,
+            ProposalIntent::Lending | ProposalIntent::Vault | ProposalIntent::VaultManagement
+        );
     let moves = inputs.simulation.iter().flat_map(|simulated| &simulated.moves);
     for one in moves.filter(|one| sells && share.get() < 10_000 && one.after < one.before) {
         let sold = one.before.saturating_sub(one.after);

@@ -54,8 +54,9 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, limits: &SlippageLi
     // everything.
     let comes_back = proposal.inflows.iter().any(|inflow| inflow.recipient == proposal.account);
     // A deposit into a liquidity position gives tokens for the position: `position_calls` compares its value; and
-    // `vault_calls` that of a vault's shares, in units of its token.
-    let of_its_own = matches!(proposal.intent, ProposalIntent::Liquidity | ProposalIntent::Vault);
+    // `vault_calls` that of a vault's shares, in units of its token. A settlement exchanges nothing.
+    let of_its_own =
+        matches!(proposal.intent, ProposalIntent::Liquidity | ProposalIntent::Vault | ProposalIntent::VaultManagement);
     let swaps = comes_back && !proposal.outflows.is_empty() && !of_its_own;
     let exchanges = proposal.trade.is_some() || proposal.order.is_some() || proposal.arrival.is_some() || swaps;
     let leaves = inputs.simulation.as_ref().is_some_and(|simulated| simulated.leaves);

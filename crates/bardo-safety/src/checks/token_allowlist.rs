@@ -21,6 +21,7 @@ use crate::proposal::{LegPurpose, ProposalIntent};
 use crate::signing_payload::SigningPayload;
 use crate::simulate::settler;
 use crate::vault_calls::{self, VaultPlan};
+use crate::vault_management;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::model::{Check, RuleName};
@@ -81,6 +82,13 @@ const FUNCTIONS: &[(KnownContract, &[&str])] = &[
             "deposit(uint256,address,address)",
             "redeem(uint256,address,address)",
             "cancelRequestDeposit()",
+        ],
+    ),
+    // Allowed only with the intent of vault management, and in the closed form that `vault_management` decodes.
+    (
+        KnownContract::AsyncVaultFactory,
+        &[
+            "createVaultProxy(address,address,uint256,(address,string,string,address,address,address,address,address,uint16,uint16,bool,uint256),bytes32)",
         ],
     ),
     // Allowed only with the intent of protocol fees, and in the closed forms that `fee_calls` decodes.
@@ -232,10 +240,22 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
                 found.add(RuleName::AllowedVaults, rules.allowed_vaults.describe(), named, "an allowed vault");
             }
         }
+        let managed = book.and_then(|book| Some((vault_management::plan(payload.proposal(), book)?, book)));
+        if let Some((plan, _)) = managed.as_ref().filter(|(plan, book)| !plan.is_listed(chain_id, rules, book)) {
+            if plan.needs_listing() {
+                let named = vault_calls::vault_ref(chain_id, plan.target);
+                let would_pass =
+                    "a vault that allowed_vaults names, so that the equity leaves out what is its depositors'";
+                found.add(RuleName::AllowedVaults, rules.allowed_vaults.describe(), named, would_pass);
+            } else {
+                asks = Some(vault_management::UNLISTED);
+            }
+        }
+        let manages = managed.map(|(plan, _)| plan.target);
         tokens(payload, inputs, context, vault, &mut found);
         hops(payload, context, &mut found);
-        contracts(payload, inputs, context, vault, &mut found);
-        parties(payload, context, vault, &mut found);
+        contracts(payload, inputs, context, (vault, manages), &mut found);
+        parties(payload, context, (vault, manages), &mut found);
     }
     let Violations { violations, tokens } = found;
     if violations.is_empty() {
@@ -358,7 +378,7 @@ fn contracts(
     payload: &SigningPayload,
     inputs: &CheckInputs,
     context: &PolicyContext<'_>,
-    vault: Option<VaultPlan>,
+    (vault, manages): (Option<VaultPlan>, Option<Address>),
     found: &mut Violations,
 ) {
     let rules = context.policy.rules();
@@ -397,7 +417,7 @@ fn contracts(
             rules.allowed_tokens.allows(&id, listed)
         });
         if leg.purpose == LegPurpose::Main {
-            let is_vault = vault.is_some_and(|plan| plan.vault == leg.to);
+            let is_vault = vault.map(|plan| plan.vault).or(manages) == Some(leg.to);
             let unlisted = || if is_vault { Some(VAULTS) } else { is_token.then_some("erc20") };
             let name = if deploys { Some("uniswap") } else { role(leg.to).map(protocol).or_else(unlisted) };
             let name = name.unwrap_or("unknown");
@@ -425,7 +445,7 @@ fn contracts(
         // The form of a vault's call was decoded, and `check` says whether the vault is known.
         let known = role(leg.to).and_then(|role| SELECTORS.get(&role)).is_some_and(|all| has(all))
             || is_token && has(&TOKEN_SELECTORS)
-            || leg.purpose == LegPurpose::Main && vault.is_some_and(|plan| plan.vault == leg.to)
+            || leg.purpose == LegPurpose::Main && vault.map(|plan| plan.vault).or(manages) == Some(leg.to)
             || deploys;
         let whole = ContractRef { selector: None, ..called };
         let listed =
@@ -441,7 +461,12 @@ fn contracts(
     }
 }
 
-fn parties(payload: &SigningPayload, context: &PolicyContext<'_>, vault: Option<VaultPlan>, found: &mut Violations) {
+fn parties(
+    payload: &SigningPayload,
+    context: &PolicyContext<'_>,
+    (vault, manages): (Option<VaultPlan>, Option<Address>),
+    found: &mut Violations,
+) {
     let rules = context.policy.rules();
     let proposal = payload.proposal();
     let mut recipients: Vec<Address> = proposal.recipients.clone();
@@ -460,7 +485,7 @@ fn parties(payload: &SigningPayload, context: &PolicyContext<'_>, vault: Option<
     }
     for spender in grants::spenders(payload) {
         let known = context.network.is_some_and(|network| grants::known_spender(payload, &network.book, spender))
-            || vault.is_some_and(|plan| plan.vault == spender);
+            || vault.map(|plan| plan.vault).or(manages) == Some(spender);
         let spender = Spender(spender);
         if !rules.allowed_spenders.allows(&spender, known) {
             found.add(RuleName::AllowedSpenders, rules.allowed_spenders.describe(), spender, "an allowed spender");

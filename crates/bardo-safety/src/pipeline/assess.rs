@@ -29,6 +29,7 @@ use crate::simulate::{self, DeclarationFault, JudgeContext, SimulatedEffects};
 use crate::value::{ActionValues, PriceSpreads, UnknownValue, UnpricedRule, values};
 use crate::vault_calls;
 use crate::vault_equity;
+use crate::vault_management;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::fabric::{EventKind, Finding};
@@ -123,6 +124,13 @@ impl Pipeline {
             faults.extend(position_faults(proposal, &view, (around.position_managers, next), &limits));
             let ground = view.vault.as_ref().ok().and_then(Option::as_ref);
             faults.extend(vault_calls::faults(proposal, ground, view.way_back.as_ref(), limits.max_loss));
+            let managed = view.managed.as_ref().ok().and_then(Option::as_ref);
+            faults.extend(vault_management::faults(
+                proposal,
+                &reader.network().book,
+                managed,
+                view.shares.as_deref().unwrap_or_default(),
+            ));
             faults.extend(hook_gate::faults(view.hook.as_ref()));
             hook_asks = hook_gate::asks(view.hook.as_ref());
             faults.extend(across_calls::faults(proposal, &reader.network().book, next));
@@ -194,6 +202,10 @@ impl Pipeline {
             let vault_asks = ground
                 .zip(plan)
                 .and_then(|(ground, plan)| ground.asks(&plan, self.inner.rules.slippage(phase).max_loss));
+            let managed = view.managed.as_ref().ok().and_then(Option::as_ref);
+            let manages = vault_management::plan(payload.proposal(), book);
+            let manage_asks = managed.zip(manages).and_then(|(ground, plan)| ground.asks(&plan));
+            let vault_asks = vault_asks.or(manage_asks);
             let asks = vault_asks.map(str::to_owned).into_iter().chain(hook_asks);
             let asks: Vec<String> = asks.filter(|_| !passed.blocks()).collect();
             verdicts.push(asks.into_iter().fold(passed, Verdict::asking));

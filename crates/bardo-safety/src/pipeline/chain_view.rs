@@ -21,6 +21,7 @@ use crate::simulate::{self, DeclarationFault, JudgeContext};
 use crate::value::{PriceSpreads, UnknownValue, ValuedAmount};
 use crate::vault_calls::{self, VaultGround};
 use crate::vault_equity;
+use crate::vault_management::{self, ManageGround};
 use bardo_base::text::SafeText;
 use golem_chain::evm::BlockContext;
 use golem_chain::fork::{Fork, ForkError, PinnedBlock, Simulation};
@@ -65,6 +66,8 @@ pub(super) struct ChainView {
     pub market: Result<Option<MarketState>, UnknownValue>,
     /// Vault that the payload deposits to or withdraws from; `None` for any other action.
     pub vault: Result<Option<VaultGround>, UnknownValue>,
+    /// Vault of the account's own that the payload values or settles; `None` for any other action.
+    pub managed: Result<Option<ManageGround>, UnknownValue>,
     /// Shares of known vaults that the account holds, with what they pay out.
     pub shares: Result<Vec<VaultHolding>, UnknownValue>,
     /// Payment for the shares of a deposit in the same simulation; `None` for any other action, before the simulation, and
@@ -104,6 +107,7 @@ impl ChainView {
             && self.positions.is_ok()
             && self.market.is_ok()
             && self.vault.is_ok()
+            && self.managed.is_ok()
             && self.shares.is_ok()
             && self.hook.as_ref().is_none_or(Result::is_ok)
             && self.cage.is_ok();
@@ -174,7 +178,7 @@ impl Pipeline {
         let nonce = async {
             provider.get_transaction_count(payload.signer()).block_id(block).await.map_err(ProviderError::from)
         };
-        let (tokens, nonce, arrival, settling, hollow, position, market, vault) = futures::join!(
+        let (tokens, nonce, arrival, settling, hollow, position, market, vault, managed) = futures::join!(
             reader.tokens(payload, block),
             nonce,
             self.arrival(payload),
@@ -182,7 +186,8 @@ impl Pipeline {
             hollow_spenders(reader, payload, block),
             position(reader, payload, block),
             lending_equity::market(reader, payload, block),
-            vault_calls::ground(reader, payload, (fork.pinned().number, block))
+            vault_calls::ground(reader, payload, (fork.pinned().number, block)),
+            vault_management::ground(reader, payload, block)
         );
         let (settling, hollow, (position, pool)) = (settling?, hollow?, position?);
         let place = pool.map(|pool| pool.pool).or(position.map(|position| position.key.pool));
@@ -230,6 +235,7 @@ impl Pipeline {
             deposit_pool,
             market,
             vault,
+            managed,
             shares,
             way_back: None,
             hook,

@@ -26,6 +26,7 @@ use crate::signing_payload::SigningPayload;
 use crate::simulate::TokenMove;
 use crate::value::{UnknownValue, ValuedAmount};
 use crate::vault_calls;
+use crate::vault_management;
 use bardo_abi::erc20::Erc20;
 use bardo_base::fabric::{EventKind, ToolVerified, TxState};
 use bardo_base::failpoint::{self, Failpoint};
@@ -289,6 +290,7 @@ impl Pipeline {
             .or_else(|| position_calls::unproven(payload.proposal(), managers, &logs))
             .or_else(|| lending_calls::unproven(payload.proposal(), pool, &logs))
             .or_else(|| vault_calls::unproven(payload.proposal(), &logs))
+            .or_else(|| vault_management::unproven(payload.proposal(), &reader.network().book, &logs))
             .or_else(|| fee_calls::unproven(payload.proposal(), &reader.network().book, &logs))
             .or_else(|| across_calls::unproven(payload.proposal(), &reader.network().book, &logs))
             .filter(|_| all_done);

@@ -7,6 +7,7 @@ use crate::lending_calls;
 use crate::position_calls;
 use crate::proposal::{Proposal, ProposalIntent};
 use crate::vault_calls;
+use crate::vault_management;
 use crate::wrapping::only_wraps;
 use bardo_base::model::ActionClass;
 use golem_chain::token::TokenId;
@@ -74,6 +75,7 @@ pub(super) fn classify(
 /// | a deposit into an own liquidity position by its calldata; a new liquidity position | increase; new position |
 /// | a supply or borrowing; a withdrawal or repayment of a part; of the whole, by its calldata | new position; decrease; close |
 /// | a deposit to a vault; a withdrawal from one, by its calldata | new position; close |
+/// | a pause or valuation of an own vault; a settlement; its deployment, resumption or cap | read-only; close; new position |
 /// | a collection or release of protocol fees, a deployment of a hook | new position |
 /// | an allowance, a transfer, a change of identity or of PolicyCage rules | new position |
 /// | a risky token for stablecoins or ETH, or ETH for stablecoins, received by the account | close |
@@ -100,6 +102,7 @@ pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &JudgeC
         ProposalIntent::Vault if vault_calls::plan(proposal).is_some_and(|plan| plan.is_exit()) => {
             ActionClass::ClosePosition
         }
+        ProposalIntent::VaultManagement => vault_management::class(proposal).unwrap_or(ActionClass::NewPosition),
         ProposalIntent::Vault | ProposalIntent::ProtocolFees | ProposalIntent::Hook => ActionClass::NewPosition,
         ProposalIntent::Bridge if proposal.bridged().is_some() => ActionClass::Rebalance,
         ProposalIntent::Swap | ProposalIntent::PlaceOrder | ProposalIntent::Bridge => {

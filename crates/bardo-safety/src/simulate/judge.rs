@@ -20,6 +20,7 @@ use crate::revocation;
 use crate::signing_payload::{PayloadLeg, SigningPayload};
 use crate::typed::TypedMessage;
 use crate::vault_calls;
+use crate::vault_management;
 use crate::wrapping::only_wraps;
 use bardo_abi::permit2::Permit2;
 use bardo_base::model::{ActionClass, RuleName};
@@ -610,6 +611,7 @@ impl Judge<'_> {
                 || bridge == Some(one)
                 || lending_calls::keeps(one, proposal, self.around)
                 || vault_calls::keeps(one, proposal)
+                || vault_management::keeps(one, proposal)
         };
         for one in paid.iter().filter(|one| !proposal.recipients.contains(one) && !keeps(**one)) {
             let gets = given.iter().any(|token| {
@@ -673,6 +675,16 @@ impl Judge<'_> {
                 }
                 Some(_) | None => ActionClass::NewPosition,
             },
+            // A settlement that takes more than it brings gives up a part of what the vault is worth.
+            ProposalIntent::VaultManagement if self.includes_main() => {
+                let quiet = self.ran() && !more_allowed;
+                match vault_management::class(self.payload.proposal()).filter(|_| quiet) {
+                    Some(ActionClass::ReadOnly) if lost.is_empty() && gained.is_empty() => ActionClass::ReadOnly,
+                    Some(ActionClass::ClosePosition) if lost.is_empty() => ActionClass::ClosePosition,
+                    Some(ActionClass::ClosePosition) => ActionClass::DecreasePosition,
+                    Some(_) | None => ActionClass::NewPosition,
+                }
+            }
             ProposalIntent::ProtocolFees | ProposalIntent::Hook => ActionClass::NewPosition,
             ProposalIntent::Swap
             | ProposalIntent::Approve
@@ -689,6 +701,7 @@ impl Judge<'_> {
             | ProposalIntent::Liquidity
             | ProposalIntent::Lending
             | ProposalIntent::Vault
+            | ProposalIntent::VaultManagement
             | ProposalIntent::Wrap => classify(&lost, &gained, more_allowed, self.around),
         };
         let revokes = revocation::only_revokes(self.payload.proposal(), self.from, self.around);

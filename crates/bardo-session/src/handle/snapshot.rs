@@ -188,9 +188,10 @@ impl ChainHoldings {
         rows.chain(self.positions.iter().map(|position| position.value)).chain(supplied).chain(unread)
     }
 
-    /// Values of everything owed, with `None` for what has no price.
+    /// Values of everything owed to the lending market and to depositors of managed vaults, with `None` for what has no price.
     pub fn debts(&self) -> impl Iterator<Item = Option<Usd>> + '_ {
-        self.lent().filter(|row| !row.owed.raw().is_zero()).map(|row| row.owed_value)
+        let to_depositors = self.positions.iter().map(|one| one.owed).filter(|owed| !owed.is_zero()).map(Some);
+        self.lent().filter(|row| !row.owed.raw().is_zero()).map(|row| row.owed_value).chain(to_depositors)
     }
 
     /// Everything priced that is held, less everything priced that is owed; zero where more is owed. `None` if a sum is out

@@ -183,8 +183,13 @@ mod tests {
             owed: units(owed, 6),
             owed_value: usd("150"),
         };
-        let position =
-            PositionRow { name: text("V3 #359"), pair: text("WETH/USDC"), fee_pips: 3_000, value: usd("704.1") };
+        let position = PositionRow {
+            name: text("V3 #359"),
+            pair: text("WETH/USDC"),
+            fee_pips: 3_000,
+            value: usd("704.1"),
+            owed: Usd::ZERO,
+        };
         ChainHoldings {
             chain: text("ethereum"),
             chain_id: 1,

@@ -61,8 +61,12 @@ impl ChangeDetector<'_> {
                 // A single token whose owner is not in the keys.
                 None => true,
                 Some(owner) if calls.iter().any(|call| call.from == owner) || watch.owners.contains(&owner) => true,
-                // Registries store contracts by address: pools by tokens, stakes by managers.
-                Some(owner) => machine.account(owner)?.is_none_or(|info| !is_contract(&info)),
+                // Registries store contracts by address: pools by tokens, stakes by managers, and what the calls themselves made.
+                Some(owner) => {
+                    let found = self.accounts.iter().find(|(address, _)| *address == owner);
+                    let is_made = found.and_then(|(_, infos)| infos.last()).is_some_and(is_contract);
+                    !is_made && machine.account(owner)?.is_none_or(|info| !is_contract(&info))
+                }
             };
             write.silent = concerns.then_some(silent);
         }

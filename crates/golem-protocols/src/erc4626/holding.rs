@@ -1,5 +1,8 @@
 //! Shares of vaults that an account holds, and what they pay out: the increase of the account's balance in a simulation that
 //! redeems them. A share that pays nothing out is worth nothing, whatever its vault says.
+//!
+//! Of a vault whose Safe is the account itself, the account also holds what belongs to the depositors. That is owed: the last
+//! valuation, and the interest that the supply of the vault's token to the lending market may have earned since.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +11,17 @@ use alloy::primitives::{Address, U256, U512};
 use alloy::providers::DynProvider;
 
 use super::call::VaultCall;
+use crate::aave::math::RAY;
 use crate::erc7540::requests::{
     Asynchrony, AsynchronyQuestions, RequestQuestions, Requests, SettlerQuestions, Settlers, Unwound, unwound,
 };
+use bardo_abi::aave::{AaveBalance, AavePool};
 use bardo_abi::erc4626::Erc4626;
+use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::text::SafeText;
 use golem_chain::fork::{ExecutionStatus, Fork, ForkCall, ForkError, SimulationOptions, WatchList};
 use golem_chain::multicall::{BatchResults, CallBatch, CallIndex};
+use golem_chain::network::{AddressBook, KnownContract};
 use golem_chain::provider::ProviderError;
 
 /// Maximum length of a reason, in characters.
@@ -46,6 +53,36 @@ pub enum HoldingError {
     /// The redemption could not be simulated.
     #[error(transparent)]
     Simulation(#[from] ForkError),
+    /// The lending market does not answer for what the account supplied of a managed vault's token.
+    #[error("the lending market does not report the supply of {0}, the token of a vault that the account manages")]
+    Supply(Address),
+}
+
+impl From<HoldingError> for ToolError {
+    fn from(error: HoldingError) -> Self {
+        match error {
+            HoldingError::Chain(error) => error.into(),
+            HoldingError::Simulation(error) => error.into(),
+            HoldingError::Supply(_) => Self::new(ErrorCode::ChainInconsistent, error),
+        }
+    }
+}
+
+/// Endpoint and contracts by which holdings are read.
+#[derive(Debug, Clone, Copy)]
+pub struct HoldingSources<'a> {
+    provider: &'a DynProvider,
+    multicall: Address,
+    /// Lending market; `None` for a network without one.
+    pool: Option<Address>,
+}
+
+impl<'a> HoldingSources<'a> {
+    /// Sources of a network; `None` if its address book lacks Multicall3.
+    pub fn of(provider: &'a DynProvider, book: &AddressBook) -> Option<Self> {
+        let multicall = book.contract(KnownContract::Multicall3)?;
+        Some(Self { provider, multicall, pool: book.contract(KnownContract::AavePool) })
+    }
 }
 
 /// Shares of one vault that an account holds.
@@ -67,6 +104,9 @@ pub struct VaultHolding {
     pub worth: U256,
     /// Requests that wait in an asynchronous vault; `None` for any other. What they pay is in [`Self::pays`].
     pub requests: Option<Requests>,
+    /// Tokens that the account holds for the vault as its Safe, in raw units: what of its wallet and supplies is not its own.
+    /// Zero unless the account is the Safe.
+    pub owed: U256,
 }
 
 impl VaultHolding {
@@ -140,7 +180,10 @@ pub async fn past_prices(
 
 /// Questions about an account's shares, in a batch of calls.
 #[derive(Debug, Default)]
-pub struct VaultQuestions(Vec<AskedVault>);
+pub struct VaultQuestions {
+    account: Address,
+    asked: Vec<AskedVault>,
+}
 
 /// Questions about one vault.
 #[derive(Debug)]
@@ -184,13 +227,13 @@ impl VaultQuestions {
             requests: RequestQuestions::push(calls, *vault, account),
             settlers: SettlerQuestions::push(calls, *vault),
         });
-        Self(asked.collect())
+        Self { account, asked: asked.collect() }
     }
 
-    /// Answers of the vaults of which the account holds shares or has requests, and of those that do not tell. Vaults without code
+    /// Answers of the vaults of which the account holds shares, has requests or is the Safe, and of those that do not tell. Vaults without code
     /// are left out.
     pub fn take(&self, answers: &BatchResults) -> Vec<HeldShares> {
-        let answered = self.0.iter().filter(|asked| !asked.shares.is_void(answers)).map(|asked| HeldShares {
+        let answered = self.asked.iter().filter(|asked| !asked.shares.is_void(answers)).map(|asked| HeldShares {
             vault: asked.vault,
             shares: asked.shares.take(answers),
             asset: asked.asset.take(answers),
@@ -201,7 +244,11 @@ impl VaultQuestions {
             requests: asked.requests.take(answers),
             settlers: asked.settlers.take(answers),
         });
-        let has = |held: &HeldShares| held.shares.is_none_or(|shares| !shares.is_zero()) || held.has_requests();
+        let has = |held: &HeldShares| {
+            held.shares.is_none_or(|shares| !shares.is_zero())
+                || held.has_requests()
+                || held.is_managed_by(self.account)
+        };
         answered.filter(has).collect()
     }
 }
@@ -209,6 +256,16 @@ impl VaultQuestions {
 impl HeldShares {
     fn has_requests(&self) -> bool {
         self.asynchrony != Asynchrony::default() && !self.requests.is_empty()
+    }
+
+    /// Returns true for a vault whose Safe is the account.
+    fn is_managed_by(&self, account: Address) -> bool {
+        self.settlers.is_some_and(|settlers| settlers.safe == account)
+    }
+
+    /// Last valuation of a vault whose Safe is the account; zero for any other.
+    fn owed(&self, account: Address) -> U256 {
+        self.settlers.filter(|_| self.is_managed_by(account)).map_or(U256::ZERO, |settlers| settlers.total_assets)
     }
 
     /// Simulates the redemption of all shares that the vault lets go on the block of `fork`. `past` is the past price of its
@@ -221,6 +278,7 @@ impl HeldShares {
             // On the heap: it is rare, and large.
             return Box::pin(self.unwound(fork, account, past)).await;
         }
+        let owed = self.owed(account);
         let Self { vault, shares, asset, decimals, most, price, .. } = self;
         let price = SharePrice { now: price, past };
         let refused = |why: &str| Err(SafeText::clean(why, MAX_REASON));
@@ -233,6 +291,7 @@ impl HeldShares {
             is_partial,
             worth,
             requests: None,
+            owed,
         };
         let (Some(held), Some(asset), Some(_)) = (shares, asset, price.now) else {
             return Ok(holding(refused("the vault does not answer"), false, U256::ZERO));
@@ -255,6 +314,8 @@ impl HeldShares {
 
     /// Simulates the unwinding of everything in an asynchronous vault: see [`unwound`].
     async fn unwound(self, fork: &Fork, account: Address, past: Option<U256>) -> Result<VaultHolding, ForkError> {
+        let owed = self.owed(account);
+        let is_own = self.is_managed_by(account);
         let Self { vault, shares, asset, decimals, price, requests, settlers, .. } = self;
         let price = SharePrice { now: price, past };
         let holding = |pays, is_partial, worth| VaultHolding {
@@ -266,17 +327,24 @@ impl HeldShares {
             is_partial,
             worth,
             requests: Some(requests),
+            owed,
         };
         let (Some(_), Some(asset), Some(_)) = (shares, asset, price.now) else {
             let why = SafeText::clean("the vault does not answer", MAX_REASON);
             return Ok(holding(Err(why), false, U256::ZERO));
         };
+        // The Safe's own shares are paid by itself, which a simulation shows as nothing.
+        let settlers = settlers.filter(|_| !is_own);
         let Unwound { assets, shares, is_whole } =
             unwound(fork, (vault, asset, account), &requests, settlers.as_ref()).await?;
         let all = shares.saturating_add(requests.claimable_shares);
-        let worth = price.worth(all).saturating_add(requests.pending_assets);
+        // Without shares, not even the unit by which a price is rounded up.
+        let worth = if all.is_zero() { U256::ZERO } else { price.worth(all) }.saturating_add(requests.pending_assets);
         // A vault can tell a simulation from a transaction, and pay more in it than its shares and the request are worth.
         let pays = assets.min(price.most(all).saturating_add(requests.pending_assets));
+        // They are a part of what is owed, and never more than that.
+        let own = if is_own && !shares.is_zero() { price.most(shares).min(owed) } else { U256::ZERO };
+        let pays = pays.saturating_add(own);
         let pays = match pays {
             pays if pays.is_zero() && worth > U256::ONE => {
                 Err(SafeText::clean("it pays nothing back before its manager settles", MAX_REASON))
@@ -290,23 +358,76 @@ impl HeldShares {
 /// Simulates the redemption of all of these shares on the block of `fork`, one vault after the other.
 ///
 /// # Errors
-/// [`ForkError`] if nothing can be simulated.
+/// [`HoldingError`] if nothing can be simulated, or the lending market does not answer for a managed vault.
 pub async fn redeemed(
-    chain: (&DynProvider, Address),
+    sources: HoldingSources<'_>,
     fork: &Fork,
     account: Address,
     held: Vec<HeldShares>,
-) -> Result<Vec<VaultHolding>, ForkError> {
+) -> Result<Vec<VaultHolding>, HoldingError> {
     if held.is_empty() {
         return Ok(Vec::new());
     }
+    let chain = (sources.provider, sources.multicall);
     let past = past_prices(chain, held.iter().map(|one| one.vault), fork.pinned().number).await;
+    let managed = held.iter().filter(|one| one.is_managed_by(account)).filter_map(|one| one.asset);
+    let mut interest = interest(sources, account, managed.collect(), BlockId::hash(fork.pinned().hash)).await?;
     let mut all = Vec::with_capacity(held.len());
     for shares in held {
         let past = past.get(&shares.vault).copied();
-        all.push(shares.redeemed(fork, account, past).await?);
+        let is_managed = shares.is_managed_by(account);
+        let mut holding = shares.redeemed(fork, account, past).await?;
+        // One supply serves all vaults of a token, and counts once.
+        if is_managed && let Some(earned) = interest.remove(&holding.asset) {
+            holding.owed = holding.owed.saturating_add(earned);
+        }
+        all.push(holding);
     }
     Ok(all)
+}
+
+/// Most interest that the account's supplies of these tokens can contain at a block, in raw units. What was supplied at the lowest
+/// index, a ray, has earned the most; later principal counts as interest in part, so that no depositor's earnings are missing.
+async fn interest(
+    sources: HoldingSources<'_>,
+    account: Address,
+    assets: BTreeSet<Address>,
+    block: BlockId,
+) -> Result<BTreeMap<Address, U256>, HoldingError> {
+    let Some(pool) = sources.pool.filter(|_| !assets.is_empty()) else { return Ok(BTreeMap::new()) };
+    let mut calls = CallBatch::default();
+    let asked = assets.into_iter().map(|asset| {
+        let reserve = calls.push(pool, &AavePool::getReserveDataCall { asset });
+        (asset, reserve, calls.push(pool, &AavePool::getReserveNormalizedIncomeCall { asset }))
+    });
+    let asked: Vec<_> = asked.collect();
+    let answers = calls.send(sources.provider, sources.multicall, block).await?;
+    let mut calls = CallBatch::default();
+    let mut supplies = Vec::new();
+    for (asset, reserve, index) in asked {
+        let receipt = reserve.take(&answers).ok_or(HoldingError::Supply(asset))?.aTokenAddress;
+        // A token that the market does not take.
+        if receipt.is_zero() {
+            continue;
+        }
+        let index = index.take(&answers).ok_or(HoldingError::Supply(asset))?;
+        supplies.push((asset, index, calls.push(receipt, &AaveBalance::balanceOfCall { user: account })));
+    }
+    let answers = calls.send(sources.provider, sources.multicall, block).await?;
+    let of = |(asset, index, supplied): (Address, U256, CallIndex<AaveBalance::balanceOfCall>)| {
+        let supplied = supplied.take(&answers).ok_or(HoldingError::Supply(asset))?;
+        Ok((asset, earned_at_most(supplied, index)))
+    };
+    supplies.into_iter().map(of).collect()
+}
+
+/// Most interest that a supply can contain at this index, rounded up.
+fn earned_at_most(supplied: U256, index: U256) -> U256 {
+    if index <= RAY {
+        return U256::ZERO;
+    }
+    let principal: U256 = (U512::from(supplied) * U512::from(RAY) / U512::from(index)).saturating_to();
+    supplied.saturating_sub(principal)
 }
 
 /// Returns the shares of these vaults that `account` holds on the block that `fork` is pinned to. Vaults without code there, and
@@ -315,7 +436,7 @@ pub async fn redeemed(
 /// # Errors
 /// [`HoldingError`] if the chain does not answer, or if nothing can be simulated.
 pub async fn held(
-    (provider, multicall): (&DynProvider, Address),
+    sources: HoldingSources<'_>,
     fork: &Fork,
     account: Address,
     vaults: &BTreeSet<Address>,
@@ -325,8 +446,8 @@ pub async fn held(
     }
     let mut calls = CallBatch::default();
     let asked = VaultQuestions::push(&mut calls, account, vaults);
-    let answers = calls.send(provider, multicall, BlockId::hash(fork.pinned().hash)).await?;
-    Ok(redeemed((provider, multicall), fork, account, asked.take(&answers)).await?)
+    let answers = calls.send(sources.provider, sources.multicall, BlockId::hash(fork.pinned().hash)).await?;
+    redeemed(sources, fork, account, asked.take(&answers)).await
 }
 
 /// Increase of the account's balance of `asset`, in raw units, if it redeems `shares` of `vault` after the calls; the reason
@@ -419,6 +540,7 @@ mod tests {
             is_partial: false,
             worth: U256::from(worth),
             requests: None,
+            owed: U256::ZERO,
         };
         for (pays, worth, is_whole) in
             [(1_000, 1_000, true), (900, 1_000, true), (899, 1_000, false), (0, 0, true), (1, 3_000, false)]

@@ -17,7 +17,7 @@ use bardo_base::format::{dollars, signed_dollars};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use bardo_base::units::{Rounding, TokenAmount, Usd};
+use bardo_base::units::{Rounding, TokenAmount, Usd, UsdError};
 use bardo_safety::orders::OrderRecord;
 use bardo_safety::typed::TypedMessage;
 use golem_chain::network::KnownContract;
@@ -48,8 +48,8 @@ pub struct Params {
 pub struct Output {
     /// Address of the account.
     account: String,
-    /// Value of all tokens, V3 liquidity positions, shares of known vaults and supplies in lending markets, less the debts there,
-    /// in dollars; zero where the debts are worth more. What has no price is not counted.
+    /// Value of all tokens, V3 liquidity positions, shares of known vaults and supplies in lending markets, less the debts there
+    /// and what belongs to depositors of managed vaults, in dollars; zero where the debts are worth more. What has no price is not counted.
     total_usd: String,
     /// True if every non-zero balance, position, share, supply and debt has a price and is counted.
     all_priced: bool,
@@ -71,6 +71,8 @@ pub struct Output {
     vaults: Vec<HeldVault>,
     /// Value of what they paid in dollars, without those that have none.
     vaults_usd: String,
+    /// Value of what the account holds for the depositors of vaults that it manages, in dollars, which is subtracted.
+    vaults_owed_usd: String,
     /// Configured chains that could not be reached; their balances are not counted.
     not_reached: Vec<String>,
     /// Signed orders of the account that can still be filled; absent if no ledger of orders is open.
@@ -191,7 +193,6 @@ impl ReadTool for GetPortfolio {
         let read = futures::future::try_join_all(asked).await?;
         let positions_unread = read.iter().fold(0, |sum: u64, (_, unread)| sum.saturating_add(*unread));
         let positions: Vec<HeldPosition> = read.into_iter().flat_map(|(positions, _)| positions).collect();
-        let too_much = |error| ToolError::new(ErrorCode::PriceUnavailable, format_args!("{error}"));
         let mut in_positions = positions.iter().filter_map(HeldPosition::value);
         let in_positions = in_positions.try_fold(Usd::ZERO, Usd::checked_add).map_err(too_much)?;
         let total = total.checked_add(in_positions).map_err(too_much)?;
@@ -211,14 +212,14 @@ impl ReadTool for GetPortfolio {
             held_vaults(context, chain, account, balances.block_number).await
         });
         let vaults: Vec<HeldVault> = futures::future::try_join_all(asked).await?.into_iter().flatten().collect();
-        let mut in_vaults = vaults.iter().filter_map(|one| one.value);
-        let in_vaults = in_vaults.try_fold(Usd::ZERO, Usd::checked_add).map_err(too_much)?;
+        let (in_vaults, to_depositors) = vault_sums(&vaults)?;
         let gross = total.checked_add(supplied).and_then(|sum| sum.checked_add(in_vaults)).map_err(too_much)?;
-        let total = gross.checked_sub(owed).unwrap_or(Usd::ZERO);
+        let all_owed = owed.checked_add(to_depositors).map_err(too_much)?;
+        let total = gross.checked_sub(all_owed).unwrap_or(Usd::ZERO);
         let all_priced = all_priced
             && positions_unread == 0
             && positions.iter().all(|one| one.value().is_some())
-            && vaults.iter().all(|one| one.value.is_some() && one.is_whole)
+            && vaults.iter().all(HeldVault::is_counted)
             && lending.iter().all(|one| one.all_priced);
         context.step("Reading the books");
         let open_orders = open_orders(context, account, &chains).await?;
@@ -230,7 +231,15 @@ impl ReadTool for GetPortfolio {
             }
             Some(books) => (Some(books.since(params.since).await?), None),
         };
-        let worth = PortfolioWorth { total, in_positions, in_vaults, supplied, owed, exceeds_gross: owed > gross };
+        let worth = PortfolioWorth {
+            total,
+            in_positions,
+            in_vaults,
+            supplied,
+            owed,
+            to_depositors,
+            exceeds_gross: all_owed > gross,
+        };
         let mut explanation = worth.explained(&lending, all_priced);
         if let Some(sums) = &sums {
             explanation.push_str(&format!(" Realised after gas and fees: {}.", signed_dollars(sums.net)));
@@ -254,6 +263,7 @@ impl ReadTool for GetPortfolio {
             debt_usd: owed.to_string(),
             vaults,
             vaults_usd: in_vaults.to_string(),
+            vaults_owed_usd: to_depositors.to_string(),
             not_reached,
             open_orders,
             pnl: sums.map(|sums| pnl(sums, params.since)),
@@ -272,6 +282,8 @@ struct PortfolioWorth {
     in_vaults: Usd,
     supplied: Usd,
     owed: Usd,
+    /// What is held for the depositors of vaults that the account manages.
+    to_depositors: Usd,
     /// True if the debts are worth more than what is held.
     exceeds_gross: bool,
 }
@@ -296,6 +308,12 @@ impl PortfolioWorth {
         } else {
             ", plus tokens, positions, shares or debts without a price."
         });
+        if !self.to_depositors.is_zero() {
+            explanation.push_str(&format!(
+                " {} of what it holds belong to depositors of vaults it manages.",
+                dollars(self.to_depositors)
+            ));
+        }
         if self.exceeds_gross {
             explanation.push_str(" The debts are worth more than everything that is held.");
         }
@@ -304,6 +322,20 @@ impl PortfolioWorth {
         }
         explanation
     }
+}
+
+/// Error for a sum out of range.
+fn too_much(error: UsdError) -> ToolError {
+    ToolError::new(ErrorCode::PriceUnavailable, format_args!("{error}"))
+}
+
+/// Values of what vaults would pay, and of what the account holds for the depositors of those that it manages. A value that is not
+/// known is in neither, and the total is said to lack it.
+fn vault_sums(vaults: &[HeldVault]) -> Result<(Usd, Usd), ToolError> {
+    let sum = |of: fn(&HeldVault) -> Option<Usd>| {
+        vaults.iter().filter_map(of).try_fold(Usd::ZERO, Usd::checked_add).map_err(too_much)
+    };
+    Ok((sum(|one| one.value)?, sum(|one| one.owed_value)?))
 }
 
 fn pnl(sums: BooksSums, since: u64) -> ProfitAndLoss {

@@ -17,3 +17,4 @@ pub mod list_lending_reserves;
 pub mod list_pools;
 pub mod list_positions;
 pub mod search_tokens;
+pub mod vault_list;

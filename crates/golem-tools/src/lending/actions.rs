@@ -25,7 +25,7 @@ use golem_protocols::aave::math::{OutOfRange, WAD};
 use golem_protocols::aave::position::{AccountSums, ReservePosition};
 
 /// Steps of the tools.
-pub(super) const STEPS: &[&str] = &[
+pub(crate) const STEPS: &[&str] = &[
     "Reading lending market",
     "Simulating via Revm",
     "Approving token",
@@ -35,7 +35,7 @@ pub(super) const STEPS: &[&str] = &[
 ];
 
 /// Checks of the tools.
-pub(super) use crate::shared::CHECKS;
+pub(crate) use crate::shared::CHECKS;
 
 /// Least gas limit of the pool's calls. The pool uses up to 350,000 for plain tokens; tokens with more code need more.
 const POOL_GAS: u64 = 900_000;
@@ -70,6 +70,13 @@ pub struct Params {
     amount: String,
     /// Chain name, alias or decimal id.
     chain: String,
+}
+
+impl Params {
+    /// The same for another tool that supplies or withdraws.
+    pub(crate) fn new(token: String, amount: String, chain: String) -> Self {
+        Self { token, amount, chain }
+    }
 }
 
 /// Result of the tools.
@@ -109,7 +116,7 @@ struct LiquidationRow {
 
 /// Action of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LendingKind {
+pub(crate) enum LendingKind {
     /// `lending_supply`
     Supply,
     /// `lending_withdraw`
@@ -166,7 +173,7 @@ impl LendingPlan {
 /// # Errors
 /// `VALIDATION_FAILED` for a token that the market does not take or give now, or an amount that is not there;
 /// `INSUFFICIENT_BALANCE` if the wallet lacks it; the errors of the chain.
-pub(super) async fn prepare(
+pub(crate) async fn prepare(
     context: &CallContext,
     params: &Params,
     kind: LendingKind,
@@ -427,7 +434,7 @@ fn moved(plan: &LendingPlan, committed: &CommitOutcome) -> Option<U256> {
     })
 }
 
-pub(super) fn output(
+pub(crate) fn output(
     context: &CallContext,
     plan: &LendingPlan,
     committed: &CommitOutcome,

@@ -1,7 +1,7 @@
 //! Tools that supply to the lending market, withdraw, borrow and repay, and the shared parts of all its tools: its state at
 //! one block, described in whole tokens and dollars.
 
-mod actions;
+pub(crate) mod actions;
 pub(crate) mod holding;
 pub mod lending_borrow;
 pub mod lending_repay;

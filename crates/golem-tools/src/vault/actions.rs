@@ -42,7 +42,7 @@ pub(super) use crate::shared::CHECKS;
 const SLACK_PART: u64 = 1_000;
 
 /// Gas beside one and a half times that of the simulated call.
-const GAS_ROOM: u64 = 60_000;
+pub(super) const GAS_ROOM: u64 = 60_000;
 
 /// Result of the tools.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -7,12 +7,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::{CallContext, ConnectedChain, ToolEnvironment};
+use bardo_abi::erc7540::LagoonVault;
 use bardo_base::error::ToolError;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use bardo_safety::vault_calls;
 use golem_chain::multicall::CallBatch;
 use golem_chain::network::KnownContract;
-use golem_protocols::erc4626::holding::{VaultHolding, VaultQuestions, redeemed};
+use golem_protocols::erc4626::holding::{HoldingSources, VaultHolding, VaultQuestions, redeemed};
 
 /// Shares of one vault.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -30,6 +31,9 @@ pub(crate) struct HeldVault {
     pays: Option<String>,
     /// Value of that in dollars; absent without a price.
     value_usd: Option<String>,
+    /// Tokens that the account holds for the depositors as the vault's Safe, in whole tokens: the last valuation, and the interest
+    /// that its supply to the lending market may have earned since. Absent unless the account manages the vault.
+    owed: Option<String>,
     /// True if the simulation redeemed all of the shares for about what they are worth by the vault's price, now and 100
     /// blocks ago; what the vault does not let go counts as nothing.
     #[serde(rename = "all_redeemed")]
@@ -40,6 +44,16 @@ pub(crate) struct HeldVault {
     why: Option<String>,
     #[serde(skip)]
     pub(crate) value: Option<Usd>,
+    /// Value of what is owed; `None` if it has no price.
+    #[serde(skip)]
+    pub(crate) owed_value: Option<Usd>,
+}
+
+impl HeldVault {
+    /// True if everything of it has a value. The shares of a Safe in its own vault can only be counted, not redeemed.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.owed_value.is_some() && (self.value.is_some() && self.is_whole || self.owed.is_some())
+    }
 }
 
 /// Shares that `account` holds of the known vaults of a chain, on a block.
@@ -73,7 +87,9 @@ pub async fn read(
     let policy = world.policy();
     let rules = policy.as_ref().map(|policy| policy.rules());
     let vaults = vault_calls::known(network.chain_id, rules, &network.book);
-    let Some(multicall) = network.book.contract(KnownContract::Multicall3).filter(|_| !vaults.is_empty()) else {
+    let sources = HoldingSources::of(chain.client.agreed(), &network.book);
+    let multicall = network.book.contract(KnownContract::Multicall3);
+    let Some((sources, multicall)) = sources.zip(multicall).filter(|_| !vaults.is_empty()) else {
         return Ok(Vec::new());
     };
     let mut calls = CallBatch::default();
@@ -84,7 +100,35 @@ pub async fn read(
         return Ok(Vec::new());
     }
     let fork = chain.fork(block).await?;
-    Ok(redeemed((chain.client.agreed(), multicall), &fork, account, held).await?)
+    Ok(redeemed(sources, &fork, account, held).await?)
+}
+
+/// Vaults among the known ones that `account` owns and that are not paused: those that it can pause.
+///
+/// # Errors
+/// The provider's error.
+pub async fn to_pause(
+    world: &ToolEnvironment,
+    chain: &ConnectedChain,
+    account: Address,
+) -> Result<Vec<Address>, ToolError> {
+    let network = chain.network();
+    let policy = world.policy();
+    let vaults = vault_calls::known(network.chain_id, policy.as_ref().map(|policy| policy.rules()), &network.book);
+    let mut calls = CallBatch::default();
+    let asked = vaults.into_iter().map(|vault| {
+        let owner = calls.push(vault, &LagoonVault::ownerCall {});
+        (vault, owner, calls.push(vault, &LagoonVault::pausedCall {}))
+    });
+    let asked: Vec<_> = asked.collect();
+    if asked.is_empty() {
+        return Ok(Vec::new());
+    }
+    let answers = chain.ask(calls).await?;
+    let own = asked
+        .into_iter()
+        .filter(|(_, owner, paused)| owner.take(&answers) == Some(account) && paused.take(&answers) == Some(false));
+    Ok(own.map(|(vault, ..)| vault).collect())
 }
 
 async fn describe(chain: &ConnectedChain, one: &VaultHolding) -> Result<HeldVault, ToolError> {
@@ -93,13 +137,21 @@ async fn describe(chain: &ConnectedChain, one: &VaultHolding) -> Result<HeldVaul
         (Ok(pays), Some(token)) => Some(TokenAmount::new(*pays, token.decimals)?),
         (Ok(_) | Err(_), _) => None,
     };
-    let value = match pays {
-        Some(pays) => {
+    let price = match pays.is_some() || !one.owed.is_zero() {
+        true => {
             let reports = chain.prices.prices(&[one.asset]).await;
-            let price = reports.first().and_then(|report| report.price.as_ref()).map(|price| price.usd);
-            price.and_then(|price| Usd::value_of(pays, price, Rounding::Down).ok())
+            reports.first().and_then(|report| report.price.as_ref()).map(|price| price.usd)
         }
-        None => None,
+        false => None,
+    };
+    let value = pays.zip(price).and_then(|(pays, price)| Usd::value_of(pays, price, Rounding::Down).ok());
+    let owed = match (one.owed.is_zero(), listed) {
+        (false, Some(token)) => Some(TokenAmount::new(one.owed, token.decimals)?),
+        (true | false, _) => None,
+    };
+    let owed_value = match one.owed.is_zero() {
+        true => Some(Usd::ZERO),
+        false => owed.zip(price).and_then(|(owed, price)| Usd::value_of(owed, price, Rounding::Up).ok()),
     };
     let shares = one.decimals.and_then(|decimals| TokenAmount::new(one.shares, decimals).ok());
     Ok(HeldVault {
@@ -109,6 +161,7 @@ async fn describe(chain: &ConnectedChain, one: &VaultHolding) -> Result<HeldVaul
         shares: shares.map(|shares| shares.to_string()),
         pays: pays.map(|pays| pays.to_string()),
         value_usd: value.map(|usd| usd.to_string()),
+        owed: owed.map(|owed| owed.to_string()),
         is_whole: one.is_whole(),
         has_requests: one.requests.is_some_and(|requests| !requests.is_empty()),
         why: match &one.pays {
@@ -118,5 +171,6 @@ async fn describe(chain: &ConnectedChain, one: &VaultHolding) -> Result<HeldVaul
             }
         },
         value,
+        owed_value,
     })
 }

@@ -2,15 +2,25 @@
 //! the shared parts of all vault tools: a vault's state at one block, and its share price at past blocks.
 
 mod actions;
+mod earnings;
 pub(crate) mod finding;
 pub mod holding;
+mod manage;
 mod requests;
 mod trial;
 pub mod vault_cancel_request;
 pub mod vault_claim;
+pub mod vault_deploy;
 pub mod vault_deposit;
+pub mod vault_harvest;
+pub mod vault_pause;
+pub mod vault_rebalance;
+pub mod vault_resume;
+pub mod vault_set_cap;
+pub mod vault_settle;
 pub mod vault_simulate_deposit;
 pub mod vault_simulate_withdraw;
+pub mod vault_teardown;
 pub mod vault_withdraw;
 
 use alloy::primitives::{Address, U256};

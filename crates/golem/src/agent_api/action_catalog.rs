@@ -69,6 +69,9 @@ pub const ACTION_KINDS: &[ActionKind] = &[
     kind("vault-withdraw", &["vault_simulate_withdraw"], "vault_withdraw"),
     kind("vault-claim", &["get_vault_state"], "vault_claim"),
     kind("vault-cancel-request", &["get_vault_state"], "vault_cancel_request"),
+    kind("vault-deploy", &[], "vault_deploy"),
+    kind("vault-settle", &["get_vault_state"], "vault_settle"),
+    kind("vault-teardown", &["get_vault_state"], "vault_teardown"),
     kind("vault-rebalance", &[], "vault_rebalance"),
     kind("vault-harvest", &[], "vault_harvest"),
     kind("vault-pause", &[], "vault_pause"),
@@ -183,9 +186,9 @@ fn plain(name: &str) -> String {
     name.trim().to_ascii_lowercase().replace(['_', ' '], "-")
 }
 
-/// Tools that only cancel, revoke or refund, whatever their parameters.
-const TAKING_BACK: [&str; 5] =
-    ["token_revoke", "uniswapx_cancel_order", "intent_refund", "session_revoke_key", "cancel_schedule"];
+/// Tools that only cancel, revoke, refund or pause, whatever their parameters.
+const TAKING_BACK: [&str; 6] =
+    ["token_revoke", "uniswapx_cancel_order", "intent_refund", "session_revoke_key", "cancel_schedule", "vault_pause"];
 
 /// Tools that only keep the Golem's own notes.
 const NOTES: [&str; 2] = ["save_agent_state", "record_agent_decision"];
@@ -196,7 +199,7 @@ impl ActionKind {
         NOTES.contains(&self.acts)
     }
 
-    /// True if the action only cancels, revokes or refunds.
+    /// True if the action only cancels, revokes, refunds or pauses.
     pub fn only_revokes(&self) -> bool {
         TAKING_BACK.contains(&self.acts)
     }

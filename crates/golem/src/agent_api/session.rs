@@ -38,6 +38,7 @@ use golem_tools::engine::{
     CallStatus, Catalog, CatalogEntry, ConnectedChain, Executor, Offer, PreviewResult, ToolCall, ToolInput,
     ToolResponse, categories_of,
 };
+use golem_tools::vault::holding::to_pause;
 
 /// Query tool whose parameter `tool` names a write, which an agent knows by its kind of action.
 const ESTIMATE: &str = "estimate_gas";
@@ -574,9 +575,53 @@ impl AgentSession {
         };
         // The session that watches the stop file reports this stop like any other.
         let taken_back = self.withdraw_offers().await;
-        let data = json!({"level": level, "stopped": "everything", "offers_taken_back": taken_back});
-        let said = "All signing except revocations, cancellations and refunds has stopped; only the operator can lift the stop.";
-        Ok(success(call_id, data, said))
+        let (pauses, unread) = self.propose_pauses().await;
+        let mut said = "All signing except revocations, cancellations and refunds has stopped; only the operator can lift the stop."
+            .to_owned();
+        if !pauses.is_empty() {
+            said.push_str(" Its managed vaults still run: commit_action with each permit of vault_pauses pauses one, once the operator approves.");
+        }
+        if !unread.is_empty() {
+            said.push_str(" Managed vaults could not be read on every chain; pause them with vault_pause.");
+        }
+        let data = json!({
+            "level": level,
+            "stopped": "everything",
+            "offers_taken_back": taken_back,
+            "vault_pauses": pauses,
+            "vaults_not_read": unread,
+        });
+        Ok(success(call_id, data, &said))
+    }
+
+    /// Previews the pause of every vault that the account manages. Returns the previews, or the error of each, and the chains whose
+    /// vaults could not be read.
+    async fn propose_pauses(&self) -> (Vec<Value>, Vec<String>) {
+        let (mut pauses, mut unread) = (Vec::new(), Vec::new());
+        let world = self.inner.config.executor.world();
+        let Some(account) = world.account else { return (pauses, unread) };
+        let known = self.catalog().get("vault_pause").is_some() && world.paper().is_none();
+        for chain in world.chains().iter().filter(|_| known) {
+            let name = &chain.network().name;
+            let Ok(vaults) = to_pause(world, chain, account).await else {
+                unread.push(name.clone());
+                continue;
+            };
+            for vault in vaults {
+                let mut params = Map::new();
+                params.insert("vault_address".to_owned(), json!(vault.to_string()));
+                params.insert("chain".to_owned(), json!(chain.network().chain_id.to_string()));
+                let asked =
+                    PreviewAction { kind: "vault-pause".to_owned(), params, why: Some("emergency halt".to_owned()) };
+                let place = json!({"vault_address": vault.to_string(), "chain": name});
+                let found = match Box::pin(self.preview(asked)).await {
+                    Ok(response) => json!({"data": response.data, "error": response.error}),
+                    Err(error) => json!({"error": error}),
+                };
+                pauses.push(json!({"vault": place, "preview": found}));
+            }
+        }
+        (pauses, unread)
     }
 
     /// True if the operator set the flatten, or holdings are being sold under it.

@@ -16,6 +16,9 @@ use bardo_base::model::{CapabilityTier, Category};
 use bardo_session::envelope::{CallStatus, ToolResponse};
 use bardo_session::handle::{SessionCommand, ToolInfo};
 
+/// Vault of the samples.
+const VAULT: &str = "0x5FbDB2315678afecb367f032d93F642f64180aa3";
+
 fn response(data: Option<Value>, error: Option<ToolError>) -> CommandReply {
     let status = if error.is_some() { CallStatus::Error } else { CallStatus::Success };
     let call_id = CallId::new(1);
@@ -48,6 +51,7 @@ fn answer(tool: &str, params: &Value, word: &str) -> CommandReply {
             1,
         ),
         "get_lending_position" => samples::lending_reply(word, Some("1.563911")),
+        "vault_list" => samples::vaults_reply(vec![samples::listed_vault(VAULT, "476.190476", json!({}))]),
         "get_vault_state" => samples::vault_reply("USDC", "476.190476"),
         "vault_simulate_withdraw" => samples::redemption_reply(Some("499.999999")),
         other => panic!("{other}"),
@@ -144,7 +148,7 @@ fn before_the_first_reply_without_positions_and_after_a_failure() {
     let nothing = |tool: &str, _: &Value| {
         let data = match tool {
             "list_positions" => samples::positions_reply(Vec::new(), None, 0, 0),
-            "get_vault_state" => samples::vault_reply("USDC", "0"),
+            "vault_list" => samples::vaults_reply(vec![samples::listed_vault(VAULT, "0", json!({}))]),
             _ => json!({"account": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266", "positions": []}),
         };
         response(Some(data), None)
@@ -240,8 +244,7 @@ fn an_action_opens_the_form_of_its_tool_with_what_is_known_and_signs_nothing() {
     let expected = json!({"chain": "ethereum", "token": "USDC", "amount": "max"});
     assert_eq!(opened(&mut screen, "r"), ("lending_repay".to_owned(), expected));
     screen.act(Action::Down, &world.known(), AREA);
-    let vault = "0x5FbDB2315678afecb367f032d93F642f64180aa3";
-    let expected = json!({"chain": "ethereum", "vault_address": vault, "shares": "max"});
+    let expected = json!({"chain": "ethereum", "vault_address": VAULT, "shares": "max"});
     assert_eq!(opened(&mut screen, "w"), ("vault_withdraw".to_owned(), expected));
     screen.act(Action::Down, &world.known(), AREA);
     let expected = json!({"chain": "ethereum", "position_id": "42"});
@@ -332,6 +335,120 @@ fn positions_are_read_again_after_an_action_and_not_before_they_are_old() {
     assert!(screen.shown(&world.known()).is_empty());
     world.now += 31_000;
     assert_eq!(calls(&screen.shown(&world.known())).len(), 4);
+}
+
+/// Asynchronous vaults with requests in each state, and one that the account manages, with and without a pause.
+fn with_requests(world: &TestHarness) -> Positions {
+    let address = |at: u8| format!("0x{}", format!("{at:02x}").repeat(20));
+    let open = |pending: &str, cancellable: Option<bool>, claimable: &str| {
+        json!({
+            "pending_deposit": pending, "cancellable": cancellable, "claimable_deposit": claimable,
+            "pending_withdrawal": "0", "claimable_withdrawal": "0",
+        })
+    };
+    let leaving = json!({
+        "pending_deposit": "0", "cancellable": null, "claimable_deposit": "0", "pending_withdrawal": "120.5",
+        "claimable_withdrawal": "33",
+    });
+    let asks = json!({"is_asynchronous": true, "has_requests": true});
+    let runs = |is_paused: bool| json!({"is_asynchronous": true, "is_managed": true, "is_paused": is_paused});
+    let vaults = vec![
+        samples::listed_vault(&address(1), "0", asks.clone()),
+        samples::listed_vault(&address(2), "0", asks.clone()),
+        samples::listed_vault(&address(3), "0", asks.clone()),
+        samples::listed_vault(&address(4), "12", asks),
+        samples::listed_vault(&address(5), "0", runs(false)),
+        samples::listed_vault(&address(6), "0", runs(true)),
+        samples::listed_vault(&address(7), "0", json!({"is_asynchronous": true})),
+    ];
+    let state = |at: &Value, requests: Value, shares: &str| {
+        let mut data = samples::vault_reply("USDC", shares);
+        data["vault_address"] = at.clone();
+        data["is_asynchronous"] = json!(true);
+        data["requests"] = requests;
+        data
+    };
+    let reply = |tool: &str, params: &Value| {
+        if params["chain"] != "ethereum" || tool == "get_lending_position" {
+            let error = ToolError::new(ErrorCode::ChainUnsupported, "the address book has no such contract");
+            return response(None, Some(error));
+        }
+        let at = &params["vault_address"];
+        let data = match (tool, at.as_str().and_then(|at| at.chars().nth(3))) {
+            ("list_positions", _) => samples::positions_reply(Vec::new(), None, 0, 0),
+            ("vault_list", _) => samples::vaults_reply(vaults.clone()),
+            ("get_vault_state", Some('1')) => state(at, open("510", Some(true), "0"), "0"),
+            ("get_vault_state", Some('2')) => state(at, open("200", Some(false), "0"), "0"),
+            ("get_vault_state", Some('3')) => state(at, open("0", None, "510"), "0"),
+            ("get_vault_state", Some('4')) => state(at, leaving.clone(), "12"),
+            ("get_vault_state", Some(_)) => state(at, Value::Null, "0"),
+            (other, _) => panic!("{other}"),
+        };
+        response(Some(data), None)
+    };
+    let mut screen = Positions::default();
+    let requests = screen.shown(&world.known());
+    served(&mut screen, world, requests, &reply);
+    screen
+}
+
+#[test]
+fn requests_and_managed_vaults_at_each_size() {
+    let world = world();
+    let mut screen = with_requests(&world);
+    pictured("requests", &screen, &world);
+    // The one whose request is stuck, and the one that the account manages.
+    screen.act(Action::Down, &world.known(), AREA);
+    screen.act(Action::Zoom, &world.known(), AREA);
+    pictured("stuck", &screen, &world);
+    for _ in 0..3 {
+        screen.act(Action::Down, &world.known(), AREA);
+    }
+    pictured("managed", &screen, &world);
+}
+
+/// A vault in which the account has nothing is not listed; the others offer what can be done about them, and nothing else.
+#[test]
+fn a_vault_offers_what_its_requests_and_roles_allow() {
+    let mut world = world();
+    let tools = [
+        "vault_claim",
+        "vault_cancel_request",
+        "vault_withdraw",
+        "vault_deposit",
+        "vault_settle",
+        "vault_pause",
+        "vault_resume",
+        "vault_teardown",
+    ];
+    let tool = |name: &str| ToolInfo {
+        category: Category::Vault,
+        ..super::super::form::tests::tool(name, CapabilityTier::Write)
+    };
+    world.ready.tools.extend(tools.map(tool));
+    let mut screen = with_requests(&world);
+    let text = drawn(&screen, &world, AREA);
+    assert!(text.contains("Positions 6") && text.contains("STUCK"), "{text}");
+    let mut offers = Vec::new();
+    for _ in 0..6 {
+        assert!(screen.act(Action::Open, &world.known(), AREA).unwrap().is_empty());
+        offers.push(drawn(&screen, &world, AREA));
+        screen.act(Action::Back, &world.known(), AREA);
+        screen.act(Action::Down, &world.known(), AREA);
+    }
+    let words =
+        ["cancel the request", "claim the shares", "claim the tokens", "settle its requests", "pause it", "resume it"];
+    let offered: Vec<Vec<&str>> =
+        offers.iter().map(|text| words.into_iter().filter(|words| text.contains(words)).collect()).collect();
+    let expected: [&[&str]; 6] = [
+        &["cancel the request"],
+        &[],
+        &["claim the shares"],
+        &["claim the tokens"],
+        &["settle its requests", "pause it"],
+        &["settle its requests", "resume it"],
+    ];
+    assert_eq!(offered, expected, "{}", offers.join("\n"));
 }
 
 #[test]

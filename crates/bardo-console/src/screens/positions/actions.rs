@@ -6,10 +6,11 @@ use crate::screens::screen_dialog::DialogOption;
 use crate::screens::{ScreenContext, ScreenRequest};
 use crate::widgets::positions::PositionView;
 use crate::widgets::positions::liquidity::{ExitState, LiquidityPosition};
+use crate::widgets::positions::shares::VaultShares;
 use bardo_base::text::SafeText;
 
 /// Tools that change a position. After one of them has ended, what was read before is outdated.
-const CHANGES: [&str; 14] = [
+const CHANGES: [&str; 22] = [
     "add_liquidity",
     "close_position",
     "collect_fees",
@@ -22,7 +23,15 @@ const CHANGES: [&str; 14] = [
     "migrate_position",
     "rebalance_position",
     "remove_liquidity",
+    "vault_cancel_request",
+    "vault_claim",
+    "vault_deploy",
     "vault_deposit",
+    "vault_harvest",
+    "vault_pause",
+    "vault_rebalance",
+    "vault_settle",
+    "vault_teardown",
     "vault_withdraw",
 ];
 
@@ -50,12 +59,7 @@ pub(super) fn of(position: PositionView<'_>, known: &ScreenContext<'_>) -> (Stri
             let known = |more: Value| {
                 with(json!({ "chain": shares.chain.as_str(), "vault_address": shares.vault.as_str() }), &more)
             };
-            let all: Vec<Way> = vec![
-                ('w', "withdraw…", "vault_withdraw", known(json!({ "shares": "max" }))),
-                ('d', "deposit more…", "vault_deposit", known(json!({}))),
-                ('s', "simulate a withdrawal", "vault_simulate_withdraw", known(json!({ "shares": "max" }))),
-            ];
-            (format!("Vault on {}", shares.chain), all)
+            (format!("Vault on {}", shares.chain), vault(shares, &known))
         }
     };
     let tools = known.ready.map(|ready| ready.tools.as_slice()).unwrap_or_default();
@@ -66,6 +70,42 @@ pub(super) fn of(position: PositionView<'_>, known: &ScreenContext<'_>) -> (Stri
         then: vec![ScreenRequest::OpenForm { tool: tool.to_owned(), params }],
     };
     (format!("What to do with {title}?"), ways.into_iter().filter(|way| has(way.2)).map(option).collect())
+}
+
+/// Actions on a vault: what can be claimed first, then what the account can do as a depositor, then as the manager.
+fn vault(shares: &VaultShares, params: &dyn Fn(Value) -> Value) -> Vec<Way> {
+    let mut all: Vec<Way> = Vec::new();
+    if let Some(requests) = &shares.requests {
+        if requests.has_claimable_deposit() {
+            all.push(('c', "claim the shares…", "vault_claim", params(json!({ "request": "deposit" }))));
+        }
+        if requests.has_claimable_withdrawal() {
+            all.push(('k', "claim the tokens…", "vault_claim", params(json!({ "request": "withdrawal" }))));
+        }
+        if requests.cancellable == Some(true) {
+            all.push(('x', "cancel the request to deposit…", "vault_cancel_request", params(json!({}))));
+        }
+    }
+    if shares.has_shares() {
+        let words = if shares.is_asynchronous { "request a withdrawal…" } else { "withdraw…" };
+        all.push(('w', words, "vault_withdraw", params(json!({ "shares": "max" }))));
+    }
+    all.push(('d', "deposit more…", "vault_deposit", params(json!({}))));
+    if shares.has_shares() {
+        all.push(('s', "simulate a withdrawal", "vault_simulate_withdraw", params(json!({ "shares": "max" }))));
+    }
+    if shares.is_managed {
+        all.push(('v', "value it and settle its requests…", "vault_settle", params(json!({}))));
+        all.push(('r', "invest or withdraw its tokens…", "vault_rebalance", params(json!({}))));
+        all.push(('h', "harvest its interest…", "vault_harvest", params(json!({}))));
+        match shares.is_paused {
+            true => all.push(('u', "resume it…", "vault_resume", params(json!({})))),
+            false => all.push(('p', "pause it…", "vault_pause", params(json!({})))),
+        }
+        all.push(('m', "set its cap…", "vault_set_cap", params(json!({}))));
+        all.push(('e', "end it…", "vault_teardown", params(json!({}))));
+    }
+    all
 }
 
 /// Parameters with others added.

@@ -13,6 +13,8 @@ use bardo_session::envelope::ToolResponse;
 
 /// Number of positions that one call lists, the most that the tool allows.
 const PAGE: u64 = 100;
+/// Maximum number of vaults of a chain that are listed.
+const MOST_VAULTS: usize = 32;
 /// Maximum number of positions of a chain that are read.
 const MOST_POSITIONS: u64 = 500;
 
@@ -23,8 +25,10 @@ pub(super) enum Purpose {
     Liquidity { chain: usize, name: SafeText, offset: u64 },
     /// Account in the lending market.
     Lending { chain: usize, name: SafeText },
-    /// Shares of the address book's vault.
-    Vault { chain: usize, name: SafeText },
+    /// Vaults that the address book and the policy name.
+    Vaults { chain: usize, name: SafeText },
+    /// One of them.
+    Vault { chain: usize, name: SafeText, vault: SafeText },
     /// Simulated redemption of all of these shares.
     Redemption { chain: usize, name: SafeText, vault: SafeText },
 }
@@ -35,6 +39,7 @@ impl Purpose {
         match self {
             Self::Liquidity { chain, .. }
             | Self::Lending { chain, .. }
+            | Self::Vaults { chain, .. }
             | Self::Vault { chain, .. }
             | Self::Redemption { chain, .. } => *chain,
         }
@@ -48,7 +53,10 @@ impl ReadPurpose for Purpose {
                 ("list_positions", json!({ "chain": name.as_str(), "offset": offset, "limit": PAGE }))
             }
             Self::Lending { name, .. } => ("get_lending_position", json!({ "chain": name.as_str() })),
-            Self::Vault { name, .. } => ("get_vault_state", json!({ "chain": name.as_str() })),
+            Self::Vaults { name, .. } => ("vault_list", json!({ "chain": name.as_str() })),
+            Self::Vault { name, vault, .. } => {
+                ("get_vault_state", json!({ "chain": name.as_str(), "vault_address": vault.as_str() }))
+            }
             Self::Redemption { name, vault, .. } => (
                 "vault_simulate_withdraw",
                 json!({ "chain": name.as_str(), "vault_address": vault.as_str(), "shares": "max" }),
@@ -73,8 +81,8 @@ pub(super) struct ChainPositions {
     pub(super) liquidity: ReadValue<LiquidityList>,
     /// `None` inside if the chain has no such market, or the account has nothing there.
     pub(super) lending: ReadValue<Option<LendingAccount>>,
-    /// `None` inside if the address book names no vault, or the account has no shares.
-    pub(super) vault: ReadValue<Option<VaultShares>>,
+    /// Vaults of which the account has shares or requests, or which it manages.
+    pub(super) vaults: ReadValue<Vec<VaultShares>>,
     /// Pages of a reading under way.
     pages: Vec<LiquidityPosition>,
 }
@@ -91,7 +99,7 @@ impl ChainPositions {
 
     /// Returns true if a part was not read since `old` milliseconds of the machine's clock.
     pub(super) fn is_older_than(&self, at: u64) -> bool {
-        let reads = [self.liquidity.read_at(), self.lending.read_at(), self.vault.read_at()];
+        let reads = [self.liquidity.read_at(), self.lending.read_at(), self.vaults.read_at()];
         reads.into_iter().any(|read| read.is_none_or(|read| read < at))
     }
 
@@ -100,7 +108,7 @@ impl ChainPositions {
         let parts = [
             ("liquidity", self.liquidity.fault.as_ref()),
             ("lending", self.lending.fault.as_ref()),
-            ("vault", self.vault.fault.as_ref()),
+            ("vault", self.vaults.fault.as_ref()),
         ];
         parts.into_iter().filter_map(|(part, fault)| Some((part, fault?)))
     }
@@ -110,55 +118,83 @@ impl ChainPositions {
         match purpose {
             Purpose::Liquidity { .. } => self.liquidity.fail(why),
             Purpose::Lending { .. } => self.lending.fail(why),
-            Purpose::Vault { .. } | Purpose::Redemption { .. } => self.vault.fail(why),
+            Purpose::Vaults { .. } | Purpose::Vault { .. } | Purpose::Redemption { .. } => self.vaults.fail(why),
         }
     }
 
-    /// Stores a reply. `price` finds the price of a token by its address. Returns the read that follows from it.
+    /// Stores a reply. `price` finds the price of a token by its address. Returns the reads that follow from it.
     pub(super) fn receive(
         &mut self,
         purpose: &Purpose,
         response: &ToolResponse,
         now: u64,
         price: impl Fn(&SafeText) -> Option<Usd>,
-    ) -> Option<Purpose> {
+    ) -> Vec<Purpose> {
         // A chain whose address book lacks the contracts has no such positions.
         let absent = response.error.as_ref().is_some_and(|error| error.code() == ErrorCode::ChainUnsupported);
         let data = response.data.as_ref().filter(|_| response.error.is_none());
         match (purpose, data) {
             (Purpose::Liquidity { .. }, None) if absent => self.liquidity.set(LiquidityList::default(), now),
             (Purpose::Lending { .. }, None) if absent => self.lending.set(None, now),
-            (Purpose::Vault { .. }, None) if absent => self.vault.set(None, now),
+            (Purpose::Vaults { .. }, None) if absent => self.vaults.set(Vec::new(), now),
             (_, None) => self.fail(purpose, failure(response)),
             (Purpose::Liquidity { chain, name, offset }, Some(data)) => {
-                return self.receive_page(*chain, name, *offset, data, now);
+                return self.receive_page(*chain, name, *offset, data, now).into_iter().collect();
             }
             (Purpose::Lending { name, .. }, Some(data)) => match LendingAccount::from_data(name, data) {
                 Some(account) if account.tokens.is_empty() => self.lending.set(None, now),
                 Some(account) => self.lending.set(Some(account), now),
                 None => self.lending.fail("the reply names no account"),
             },
-            (Purpose::Vault { chain, name }, Some(data)) => match VaultShares::from_data(name, data) {
-                Some(mut shares) if shares.has_shares() => {
-                    // Until the shares are redeemed in a new simulation, the earlier one stays in view.
-                    let before = self.vault.value.take().flatten();
-                    shares.redemption =
-                        before.filter(|before| before.shares == shares.shares).and_then(|before| before.redemption);
-                    let vault = shares.vault.clone();
-                    self.vault.set(Some(shares), now);
-                    return Some(Purpose::Redemption { chain: *chain, name: name.clone(), vault });
+            (Purpose::Vaults { chain, name }, Some(data)) => {
+                let listed = data.get("vaults").and_then(Value::as_array).into_iter().flatten().take(MOST_VAULTS);
+                let own: Vec<VaultShares> = listed
+                    .filter_map(|entry| VaultShares::from_entry(name, entry))
+                    .filter(VaultShares::concerns)
+                    .collect();
+                // Until they are read again, the earlier figures stay in view.
+                let mut before = self.vaults.value.take().unwrap_or_default();
+                let all: Vec<VaultShares> = own
+                    .into_iter()
+                    .map(|one| match before.iter().position(|known| known.vault == one.vault) {
+                        Some(at) => before.swap_remove(at).as_listed(one),
+                        None => one,
+                    })
+                    .collect();
+                let reads = all.iter().map(|one| Purpose::Vault {
+                    chain: *chain,
+                    name: name.clone(),
+                    vault: one.vault.clone(),
+                });
+                let reads = reads.collect();
+                self.vaults.set(all, now);
+                return reads;
+            }
+            (Purpose::Vault { chain, name, vault }, Some(data)) => {
+                let known = self.vaults.value.as_mut().and_then(|all| all.iter_mut().find(|one| one.vault == *vault));
+                let Some(known) = known else { return Vec::new() };
+                let read = VaultShares::from_data(name, data).filter(|read| read.vault == *vault);
+                let Some(mut read) = read else {
+                    self.vaults.fail("the reply names another vault");
+                    return Vec::new();
+                };
+                // Until the shares are redeemed in a new simulation, the earlier one stays in view.
+                (read.is_managed, read.is_paused) = (known.is_managed, known.is_paused);
+                read.redemption = known.redemption.take().filter(|_| known.shares == read.shares);
+                let redeems = read.has_shares() && !read.is_asynchronous;
+                *known = read;
+                if redeems {
+                    return vec![Purpose::Redemption { chain: *chain, name: name.clone(), vault: vault.clone() }];
                 }
-                Some(_) => self.vault.set(None, now),
-                None => self.vault.fail("the reply names no vault"),
-            },
+            }
             (Purpose::Redemption { vault, .. }, Some(data)) => {
-                let found = self.vault.value.as_mut().and_then(Option::as_mut).filter(|shares| shares.vault == *vault);
+                let found = self.vaults.value.as_mut().and_then(|all| all.iter_mut().find(|one| one.vault == *vault));
                 if let Some(shares) = found {
                     shares.redemption = Some(Redemption::from_data(data, price(&shares.asset_address)));
                 }
             }
         }
-        None
+        Vec::new()
     }
 
     fn receive_page(&mut self, chain: usize, name: &SafeText, offset: u64, data: &Value, now: u64) -> Option<Purpose> {

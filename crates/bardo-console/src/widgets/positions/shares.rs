@@ -1,4 +1,5 @@
-//! Shares of an ERC-4626 vault, as `get_vault_state` and `vault_simulate_withdraw` describe them.
+//! Shares of a vault and requests in an asynchronous one, as `vault_list`, `get_vault_state` and `vault_simulate_withdraw` describe
+//! them.
 
 use serde_json::Value;
 
@@ -45,6 +46,65 @@ pub struct VaultShares {
     pub findings: Vec<SafeText>,
     /// Simulated redemption of all shares; `None` until it was made.
     pub redemption: Option<Redemption>,
+    /// True if its deposits or withdrawals are requests.
+    pub is_asynchronous: bool,
+    /// Requests of the account that are open; `None` without any.
+    pub requests: Option<VaultRequests>,
+    /// True if requests of the account were listed that are not read yet.
+    pub has_unread_requests: bool,
+    /// True if the account manages the vault, by the vault's own answer.
+    pub is_managed: bool,
+    /// True if the vault says that it is paused.
+    pub is_paused: bool,
+}
+
+/// Requests of an account in an asynchronous vault. Amounts are texts of whole tokens or shares.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VaultRequests {
+    /// Tokens of a request to deposit that is not settled.
+    pub pending_deposit: SafeText,
+    /// True if that request can still be cancelled, by a simulation.
+    pub cancellable: Option<bool>,
+    /// Tokens whose shares can be claimed.
+    pub claimable_deposit: SafeText,
+    /// Shares of a request to withdraw that is not settled.
+    pub pending_withdrawal: SafeText,
+    /// Shares whose tokens can be claimed.
+    pub claimable_withdrawal: SafeText,
+}
+
+/// True if an amount is not zero.
+fn is_some(amount: &SafeText) -> bool {
+    amount.as_str().bytes().any(|digit| (b'1'..=b'9').contains(&digit))
+}
+
+impl VaultRequests {
+    fn from_data(data: &Value) -> Option<Self> {
+        let open = data.get("requests").filter(|open| open.is_object())?;
+        let or_none = |name: &str| text(open, name).unwrap_or_default();
+        Some(Self {
+            pending_deposit: or_none("pending_deposit"),
+            cancellable: open.get("cancellable").and_then(Value::as_bool),
+            claimable_deposit: or_none("claimable_deposit"),
+            pending_withdrawal: or_none("pending_withdrawal"),
+            claimable_withdrawal: or_none("claimable_withdrawal"),
+        })
+    }
+
+    /// True if shares can be claimed.
+    pub fn has_claimable_deposit(&self) -> bool {
+        is_some(&self.claimable_deposit)
+    }
+
+    /// True if tokens can be claimed.
+    pub fn has_claimable_withdrawal(&self) -> bool {
+        is_some(&self.claimable_withdrawal)
+    }
+
+    /// True if a request to deposit waits that nobody can cancel any more.
+    pub fn is_stuck(&self) -> bool {
+        is_some(&self.pending_deposit) && self.cancellable == Some(false)
+    }
 }
 
 /// Simulated redemption of all shares.
@@ -91,6 +151,43 @@ pub(in crate::widgets) fn findings(data: &Value) -> Vec<SafeText> {
 }
 
 impl VaultShares {
+    /// Reads an entry of `vault_list` on `chain`. `None` if it names no vault.
+    pub fn from_entry(chain: &SafeText, entry: &Value) -> Option<Self> {
+        let flag = |name: &str| entry.get(name).and_then(Value::as_bool).unwrap_or_default();
+        Some(Self {
+            chain: chain.clone(),
+            vault: text(entry, "vault_address")?,
+            asset: text(entry, "asset").unwrap_or_default(),
+            shares: text(entry, "shares").unwrap_or_default(),
+            total_assets: text(entry, "total_assets").unwrap_or_default(),
+            is_asynchronous: flag("is_asynchronous"),
+            has_unread_requests: flag("has_requests"),
+            is_managed: flag("is_managed"),
+            is_paused: flag("is_paused"),
+            ..Self::default()
+        })
+    }
+
+    /// The same with the figures of a newer list; what the list does not have stays.
+    pub fn as_listed(self, newer: Self) -> Self {
+        let redemption = self.redemption.filter(|_| self.shares == newer.shares);
+        Self {
+            shares: newer.shares,
+            total_assets: newer.total_assets,
+            is_asynchronous: newer.is_asynchronous,
+            has_unread_requests: newer.has_unread_requests,
+            is_managed: newer.is_managed,
+            is_paused: newer.is_paused,
+            redemption,
+            ..self
+        }
+    }
+
+    /// True if the account has shares or requests, or manages the vault.
+    pub fn concerns(&self) -> bool {
+        self.has_shares() || self.has_unread_requests || self.requests.is_some() || self.is_managed
+    }
+
     /// Reads the data of `get_vault_state` on `chain`. `None` if it names no vault.
     pub fn from_data(chain: &SafeText, data: &Value) -> Option<Self> {
         let or_none = |name: &str| text(data, name).unwrap_or_default();
@@ -110,6 +207,9 @@ impl VaultShares {
             most: text(data, "max_redeem"),
             findings: findings(data),
             redemption: None,
+            is_asynchronous: data.get("is_asynchronous").and_then(Value::as_bool).unwrap_or_default(),
+            requests: VaultRequests::from_data(data),
+            ..Self::default()
         })
     }
 
@@ -120,7 +220,20 @@ impl VaultShares {
 
     /// Mark, words and role of the state: whether the shares can be redeemed.
     pub fn state(&self) -> (&'static str, String, Role) {
+        if let Some(requests) = &self.requests {
+            if requests.is_stuck() {
+                return ("!", "STUCK request".to_owned(), Role::StateBad);
+            }
+            if requests.has_claimable_deposit() || requests.has_claimable_withdrawal() {
+                return ("●", "claimable".to_owned(), Role::StateGood);
+            }
+            return ("◌", "requested".to_owned(), Role::StateCare);
+        }
         match &self.redemption {
+            _ if self.is_managed && self.is_paused => ("!", "managed, paused".to_owned(), Role::StateCare),
+            _ if self.is_managed => ("●", "managed by you".to_owned(), Role::StateGood),
+            _ if self.has_unread_requests => ("◌", "requests not read".to_owned(), Role::StateCare),
+            _ if self.is_asynchronous && self.has_shares() => ("●", "on request".to_owned(), Role::StateGood),
             _ if !self.has_shares() => ("○", "no shares".to_owned(), Role::TextDim),
             None => ("◌", "redemption not simulated".to_owned(), Role::StateCare),
             Some(Redemption { received: None, .. }) => ("✕", "LOCKED: cannot be redeemed".to_owned(), Role::StateBad),
@@ -131,6 +244,10 @@ impl VaultShares {
 
     /// Value by the simulated redemption as text, with its role.
     pub fn value_words(&self) -> StyledText {
+        // Its manager sets the price of what waits there.
+        if self.is_asynchronous {
+            return ("price open".to_owned(), Role::TextDim);
+        }
         match &self.redemption {
             None => ("not known".to_owned(), Role::TextDim),
             Some(Redemption { received: None, .. }) => ("$0.00".to_owned(), Role::StateBad),
@@ -141,7 +258,23 @@ impl VaultShares {
 
     /// Words for a list, such as `476.19 shares of a USDC vault`.
     pub fn words(&self) -> String {
-        format!("{} shares of {}", amount(self.shares.as_str()), self.asset)
+        let Some(requests) = &self.requests else {
+            return match self.is_managed && !self.has_shares() {
+                true => format!("{} {}", amount(self.total_assets.as_str()), self.asset),
+                false => format!("{} shares of {}", amount(self.shares.as_str()), self.asset),
+            };
+        };
+        let asset = self.asset.as_str();
+        let each = [
+            (&requests.claimable_deposit, asset, "claimable"),
+            (&requests.claimable_withdrawal, "shares", "paid"),
+            (&requests.pending_deposit, asset, "in"),
+            (&requests.pending_withdrawal, "shares", "out"),
+        ];
+        let open = each.into_iter().filter(|(amount, ..)| is_some(amount));
+        let open: Vec<String> =
+            open.map(|(figure, unit, way)| format!("{} {unit} {way}", amount(figure.as_str()))).collect();
+        open.join(", ")
     }
 
     /// Rows of the card.
@@ -152,6 +285,30 @@ impl VaultShares {
         // Those of the redemption repeat what is known of the vault itself.
         let findings = self.redemption.as_ref().map_or(&self.findings, |found| &found.findings);
         all.extend(findings.iter().map(|words| marked(words.as_str(), Role::StateCare).kept()));
+        if let Some(requests) = &self.requests {
+            let asset = self.asset.as_str();
+            let each = [
+                ("claim", &requests.claimable_deposit, format!("{asset} settled: their shares can be claimed")),
+                ("claim", &requests.claimable_withdrawal, format!("shares settled: their {asset} can be claimed")),
+                (
+                    "requested",
+                    &requests.pending_deposit,
+                    match requests.cancellable {
+                        Some(true) => format!("{asset} to deposit, can be cancelled"),
+                        Some(false) => format!("{asset} to deposit, CANNOT be cancelled any more"),
+                        None => format!("{asset} to deposit"),
+                    },
+                ),
+                ("requested", &requests.pending_withdrawal, "shares to withdraw, cannot be cancelled".to_owned()),
+            ];
+            let open = each.into_iter().filter(|(_, figure, _)| is_some(figure));
+            all.extend(open.map(|(name, figure, words)| strong(name, format!("{} {words}", amount(figure.as_str())))));
+        }
+        if self.is_managed {
+            let words =
+                if self.is_paused { "you manage this vault, and it is paused" } else { "you manage this vault" };
+            all.push(strong("role", words.to_owned()));
+        }
         all.push(strong("shares", amount(self.shares.as_str())));
         if let Some(found) = &self.redemption {
             let received = found.received.as_ref();

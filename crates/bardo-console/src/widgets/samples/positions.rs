@@ -57,6 +57,23 @@ pub fn lending_reply(symbol: &str, health: Option<&str>) -> Value {
     })
 }
 
+/// Data of `vault_list`.
+pub fn vaults_reply(vaults: Vec<Value>) -> Value {
+    json!({"chain": "ethereum", "account": ACCOUNT, "vaults": vaults, "not_read": [], "unread_count": 0})
+}
+
+/// Entry of `vault_list` with some fields changed.
+pub fn listed_vault(vault: &str, shares: &str, changed: Value) -> Value {
+    let mut entry = json!({
+        "vault_address": vault, "asset": "USDC", "total_assets": "1050500", "shares": shares, "is_asynchronous": false,
+        "has_requests": false, "is_managed": false, "is_paused": false,
+    });
+    if let (Some(fields), Some(changed)) = (entry.as_object_mut(), changed.as_object()) {
+        fields.extend(changed.iter().map(|(name, value)| (name.clone(), value.clone())));
+    }
+    entry
+}
+
 /// Data of `get_vault_state`.
 pub fn vault_reply(symbol: &str, shares: &str) -> Value {
     json!({

@@ -436,3 +436,85 @@ pub fn position_changes() -> Vec<(&'static str, PositionChangeModel)> {
         ),
     ]
 }
+
+/// Settled claims and cancellations in asynchronous vaults, and a manager's actions.
+pub fn vault_changes() -> Vec<(&'static str, PositionChangeModel)> {
+    let vault = "0x5FbDB2315678afecb367f032d93F642f64180aa3";
+    let change = |symbol: &str, change: &str, before: &str, after: &str| SimulatedChange {
+        symbol: text(symbol),
+        address: None,
+        change: text(change),
+        before: text(before),
+        after: text(after),
+        gas: false,
+    };
+    let done = |tool: &str, params: Value, changes: Vec<SimulatedChange>, summary: Value| {
+        let mut model = PositionChangeModel::asked(START_MILLIS, tool, params);
+        model.call.signs = true;
+        let offered = EventKind::PermitIssued(PermitIssued {
+            permit_id: PermitId::random(),
+            simulation_hash: B256::repeat_byte(0x51),
+            expected_outcome: text("Settle the vault"),
+            expires_at: START_MILLIS + 48_000,
+            notify: false,
+            changes,
+            least_out: None,
+            leaves_usd: None,
+            is_order: false,
+        });
+        let verified = EventKind::ToolVerified(ToolVerified {
+            expected_outcome: text("Settle the vault"),
+            actual_outcome: text("Settle the vault"),
+            ground_truth_source: "transaction_receipt + balance_diff".into(),
+            matched: true,
+            unfilled: false,
+        });
+        let ended = EventKind::ToolEnd(ToolEnd {
+            success: true,
+            state: None,
+            duration_ms: 2_300,
+            result_summary: summary,
+            card: None,
+        });
+        let events = [offered, tx(1, 1, TxState::Confirmed, Some(812)), verified, ended];
+        for (at, event) in (1..).zip(events) {
+            model.fold(START_MILLIS + at * 10, &event);
+        }
+        model
+    };
+    let of = |more: Value| {
+        let mut params = json!({"vault_address": vault, "chain": "ethereum"});
+        if let (Some(params), Some(more)) = (params.as_object_mut(), more.as_object()) {
+            params.extend(more.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        params
+    };
+    let comes = || vec![change("USDC", "+1000", "4500", "5500")];
+    let figures = |comes: &str, leaves: &str| json!({"total_assets": "12000.5", "deposits_settled": comes, "withdrawals_settled": leaves});
+    let claim = json!({"amount": "510", "shares": "500"});
+    let shares = || vec![change("mUSDC", "+500", "0", "500")];
+    vec![
+        ("claimed", done("vault_claim", of(json!({"request": "deposit"})), shares(), claim)),
+        ("cancelled", done("vault_cancel_request", of(json!({})), comes(), json!({"amount": "1000"}))),
+        (
+            "vault_deployed",
+            done("vault_deploy", json!({"token": "USDC", "name": "My vault", "symbol": "mV"}), vec![], of(json!({}))),
+        ),
+        ("vault_settled", done("vault_settle", of(json!({})), comes(), figures("1000", "0"))),
+        ("vault_valued", done("vault_settle", of(json!({"new_total_assets": "12000.5"})), vec![], figures("0", "250"))),
+        (
+            "vault_invested",
+            done(
+                "vault_rebalance",
+                of(json!({"direction": "invest", "amount": "600"})),
+                vec![change("USDC", "−600", "5500", "4900")],
+                json!({"amount": "600"}),
+            ),
+        ),
+        ("vault_harvested", done("vault_harvest", of(json!({})), vec![], json!({"harvested": "0.013521"}))),
+        ("vault_paused", done("vault_pause", of(json!({})), vec![], json!({}))),
+        ("vault_resumed", done("vault_resume", of(json!({})), vec![], json!({}))),
+        ("vault_capped", done("vault_set_cap", of(json!({"cap": "50000"})), vec![], json!({}))),
+        ("vault_ended", done("vault_teardown", of(json!({})), vec![], figures("0", "12000.5"))),
+    ]
+}

@@ -121,6 +121,21 @@ pub fn plains() -> Vec<(&'static str, PlainModel)> {
     all
 }
 
+/// Requested actions on vaults that are not done yet, or never will be.
+pub fn vault_changes() -> Vec<(&'static str, PositionChangeModel)> {
+    let params = json!({"vault_address": "0x5FbDB2315678afecb367f032d93F642f64180aa3", "chain": "ethereum"});
+    let of = |tool: &str, wanted: &[&'static str]| {
+        let mut asked = PositionChangeModel::asked(START_MILLIS, tool, params.clone());
+        asked.call.signs = true;
+        states(&asked, PositionChangeModel::fold, wanted)
+    };
+    let wanted = ["running", "sent", "waiting", "goes ahead", "blocked", "refused", "lapsed", "failed"];
+    let mut all = of("vault_settle", &wanted);
+    all.extend(of("vault_claim", &["running", "sent", "failed"]));
+    all.extend(of("vault_pause", &["waiting", "refused"]));
+    all
+}
+
 /// Requested actions on positions that are not done yet, or never will be.
 pub fn position_changes() -> Vec<(&'static str, PositionChangeModel)> {
     let params = json!({"position_id": "v4:7", "chain": "ethereum"});

@@ -178,6 +178,7 @@ impl Judge<'_> {
             | ProposalIntent::Liquidity
             | ProposalIntent::Lending
             | ProposalIntent::Vault
+            | ProposalIntent::VaultManagement
             | ProposalIntent::ProtocolFees
             | ProposalIntent::Hook
             | ProposalIntent::Wrap => return,

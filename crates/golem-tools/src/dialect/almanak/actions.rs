@@ -178,7 +178,10 @@ impl AlmanakSession {
         }
         let mut result = (action.result)(arguments, &response);
         let gas = self.gas_usd(place, &response).await;
-        if let Value::Object(fields) = &mut result {
+        // The results of the vault tools have a message instead.
+        if let Value::Object(fields) = &mut result
+            && !fields.contains_key("message")
+        {
             fields.insert("gas_usd".to_owned(), Value::from(gas));
         }
         Ok(Answer::new(native_tool, response, result))
@@ -585,15 +588,13 @@ pub(super) fn deploy_vault<'a>(
 ) -> BoxFuture<'a, Result<NativeCall, Failure>> {
     Box::pin(async move {
         own_safe(session, arguments, "vault_deploy")?;
-        session.refuse_foreign_wallet(arguments, "deployer_address")?;
+        // The native tool makes the account everything in one.
+        for role in ["deployer_address", "admin_address", "fee_receiver_address", "valuation_manager_address"] {
+            session.refuse_foreign_wallet(arguments, role)?;
+        }
         let names = ["chain", "name", "symbol"].map(|name| (name, arguments.value(name)));
-        let addresses = [
-            ("asset", arguments.value("underlying_token_address")),
-            ("admin", arguments.value("admin_address")),
-            ("fee_receiver", arguments.value("fee_receiver_address")),
-            ("valuation_manager", arguments.value("valuation_manager_address")),
-        ];
-        Ok(native("vault_deploy", names.into_iter().chain(addresses)))
+        let token = [("token", arguments.value("underlying_token_address"))];
+        Ok(native("vault_deploy", names.into_iter().chain(token)))
     })
 }
 
@@ -604,13 +605,27 @@ pub(super) fn settle_vault<'a>(
     Box::pin(async move {
         own_safe(session, arguments, "vault_settle")?;
         session.refuse_foreign_wallet(arguments, "valuator_address")?;
-        let names = [
-            ("vault_address", arguments.value("vault_address")),
-            ("chain", arguments.value("chain")),
-            ("total_assets", arguments.value("new_total_assets")),
-        ];
-        Ok(native("vault_settle", names))
+        let place = ["vault_address", "chain"].map(|name| (name, arguments.value(name)));
+        let total = match arguments.value("new_total_assets") {
+            Value::Null => None,
+            _ => Some(whole_worth(session, arguments).await?),
+        };
+        let total = total.map(|total| ("new_total_assets", Value::from(total)));
+        Ok(native("vault_settle", place.into_iter().chain(total)))
     })
+}
+
+/// The vault's stated worth in whole tokens. Almanak states it in the token's smallest units.
+async fn whole_worth(session: &AlmanakSession, arguments: &Arguments) -> Result<String, Failure> {
+    let raw = arguments.text("new_total_assets").trim();
+    let Some(raw) = raw.parse::<U256>().ok().filter(|_| !raw.starts_with("0x")) else {
+        return Err(invalid("new_total_assets", &"expected the token's smallest units as a whole number").into());
+    };
+    let place = ["vault_address", "chain"].map(|name| (name, arguments.value(name)));
+    let state = session.ask("get_vault_state", place).await?;
+    let asset = address(&shown(of(&state, "asset_address")), "vault_address")?;
+    let token = session.chain(arguments, "chain")?.token(&asset.to_string()).await?;
+    Ok(TokenAmount::new(raw, token.decimals).map_err(ToolError::from)?.to_string())
 }
 
 pub(super) fn teardown_vault<'a>(
@@ -625,14 +640,42 @@ pub(super) fn teardown_vault<'a>(
     })
 }
 
-/// Result of the tools for a vault's manager, with what the native tool reports beside it.
-pub(super) fn vault_result(_: &Arguments, response: &ToolResponse) -> Value {
-    let mut result = response.data.clone().filter(Value::is_object).unwrap_or_else(|| json!({}));
-    if let Value::Object(fields) = &mut result {
-        fields.insert("status".to_owned(), json!(response.status));
-        fields.insert("message".to_owned(), json!(response.explanation.clone().unwrap_or_default()));
+pub(super) fn deploy_vault_result(_: &Arguments, response: &ToolResponse) -> Value {
+    json!({
+        "status": response.status, "vault_address": of(response, "vault_address"), "tx_hash": of(response, "tx_hash"),
+        "message": response.explanation.clone().unwrap_or_default(),
+    })
+}
+
+/// Settlement epochs have no number of their own in the native result, so it is left out.
+pub(super) fn settle_vault_result(_: &Arguments, response: &ToolResponse) -> Value {
+    json!({
+        "status": response.status, "new_total_assets": raw_worth(response), "tx_hash": of(response, "tx_hash"),
+        "message": response.explanation.clone().unwrap_or_default(),
+    })
+}
+
+/// The native tool closes no liquidity positions and swaps nothing: the vault's token is all that it moves.
+pub(super) fn teardown_vault_result(_: &Arguments, response: &ToolResponse) -> Value {
+    let hints = response.decision_hints.as_ref();
+    let sent = hints.and_then(|hints| hints["transactions"].as_array()).into_iter().flatten();
+    let mut hashes: Vec<&Value> = sent.map(|one| &one["hash"]).filter(|hash| hash.is_string()).collect();
+    let last = of(response, "tx_hash");
+    if last.is_string() && !hashes.contains(&last) {
+        hashes.push(last);
     }
-    result
+    json!({
+        "status": response.status, "positions_closed": 0, "swaps_executed": 0, "final_nav": raw_worth(response),
+        "tx_hashes": hashes, "message": response.explanation.clone().unwrap_or_default(),
+    })
+}
+
+/// Worth of a vault after its settlement, in the token's smallest units; zero unless it was settled.
+fn raw_worth(response: &ToolResponse) -> Value {
+    match of(response, "total_assets_after_raw") {
+        Value::Null => Value::from("0"),
+        raw => raw.clone(),
+    }
 }
 
 pub(super) fn approve_underlying<'a>(

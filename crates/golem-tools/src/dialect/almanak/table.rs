@@ -801,7 +801,7 @@ pub static TOOLS: &[DialectTool] = &[
             optional("dry_run", ParameterKind::Flag, Flag(false), "True to simulate only: nothing is signed."),
         ],
         native: &["vault_deploy"],
-        run: act(actions::deploy_vault, actions::vault_result, None),
+        run: act(actions::deploy_vault, actions::deploy_vault_result, None),
     },
     DialectTool {
         name: "settle_vault",
@@ -827,8 +827,8 @@ pub static TOOLS: &[DialectTool] = &[
             ),
             optional("dry_run", ParameterKind::Flag, Flag(false), "True to simulate only: nothing is signed."),
         ],
-        native: &["vault_settle"],
-        run: act(actions::settle_vault, actions::vault_result, None),
+        native: &["vault_settle", "get_vault_state"],
+        run: act(actions::settle_vault, actions::settle_vault_result, None),
     },
     DialectTool {
         name: "approve_vault_underlying",
@@ -893,7 +893,7 @@ pub static TOOLS: &[DialectTool] = &[
             optional("dry_run", ParameterKind::Flag, Flag(false), "True to simulate only: nothing is signed."),
         ],
         native: &["vault_teardown"],
-        run: act(actions::teardown_vault, actions::vault_result, None),
+        run: act(actions::teardown_vault, actions::teardown_vault_result, None),
     },
     DialectTool {
         name: "wrap_native",
