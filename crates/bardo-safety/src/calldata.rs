@@ -178,6 +178,11 @@ fn bound_by(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> Result<Gu
         registry_calls::decode(leg, proposal, &registries)?;
         return Ok(GuaranteedFlows::default());
     }
+    plain(leg, proposal, book)
+}
+
+/// Decodes the effects of a call that moves or wraps a token, or changes an allowance, and no more.
+fn plain(leg: &PlanLeg, proposal: &Proposal, book: &AddressBook) -> Result<GuaranteedFlows, CallError> {
     let data = &leg.data;
     let exact = |encoded: Vec<u8>| encoded == data.as_ref();
     let mut binding = GuaranteedFlows::default();

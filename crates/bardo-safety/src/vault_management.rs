@@ -323,12 +323,12 @@ pub async fn ground(
 }
 
 /// Returns the faults of a deployment, a valuation or a settlement against what the chain says. `holdings` are the account's vaults,
-/// with what it holds for the depositors of each.
+/// with what it holds for the depositors of each; `None` if they could not be read.
 pub fn faults(
     proposal: &Proposal,
     book: &AddressBook,
     ground: Option<&ManageGround>,
-    holdings: &[VaultHolding],
+    holdings: Option<&[VaultHolding]>,
 ) -> Vec<DeclarationFault> {
     let plan = plan(proposal, book);
     if let Some(ManagePlan { call: ManageCall::Deploy(_), target }) = &plan {
@@ -348,6 +348,10 @@ pub fn faults(
     let Some(ManageGround::Vault(ground)) = ground else {
         let declared = "a vault whose token and worth are known";
         return vec![DeclarationFault::new(RuleName::Calldata, declared, "it does not answer")];
+    };
+    let Some(holdings) = holdings else {
+        let declared = "known holdings of the other vaults that the account manages";
+        return vec![DeclarationFault::new(RuleName::Calldata, declared, "a vault does not answer")];
     };
     let mut faults = Vec::new();
     let (account, roles) = (proposal.account, &ground.roles);

@@ -421,12 +421,10 @@ async fn held(
     holdings.extend(on_the_way.into_iter().map(|(token, decimals, amount)| (token, decimals, amount, None)));
     holdings.retain(|(_, _, amount, _)| !amount.is_zero());
     let counted = counted_positions(chain, &positions);
-    let is_out = |state: &PositionState| match state.exit {
-        Exit::Open => true,
-        Exit::Untried | Exit::Locked => false,
-    };
-    let lacks_positions =
-        lacks_shares || lacks_transit || positions.unread > 0 || counted.iter().any(|(state, _)| !is_out(state));
+    let lacks_positions = lacks_shares
+        || lacks_transit
+        || positions.unread > 0
+        || counted.iter().any(|(state, _)| state.exit != Exit::Open);
     let of_positions = counted.iter().flat_map(|(_, tokens)| tokens.map(|(token, _)| token));
     let of_others = held_for_others.iter().map(|(token, ..)| *token);
     let tokens = holdings.iter().map(|(token, ..)| *token).chain(of_positions).chain(of_others);

@@ -37,7 +37,7 @@ use bardo_base::id::GolemId;
 use bardo_base::model::{Check, Phase, RuleName};
 use bardo_base::units::{Rounding, Usd};
 use golem_chain::fork::{BalanceDelta, Fork, NextBlock};
-use golem_chain::network::KnownContract;
+use golem_chain::network::{AddressBook, KnownContract};
 use golem_chain::token::{TokenId, TokenInfo};
 use golem_protocols::uniswap::positions::{ChangeKind, MOST_COUNTED, PositionChange};
 use golem_protocols::uniswap::v3::manager::PositionPlan;
@@ -77,20 +77,7 @@ impl Pipeline {
     ) -> Result<Assessment, PipelineRefusal> {
         let fork = Fork::pin(&reader.source, BlockId::latest(), NextBlock::default()).await?;
         let mut view = self.read_chain(reader, payload, from, &fork, earlier).await?;
-        let around = JudgeContext {
-            permit2: reader.network().book.contract(KnownContract::Permit2),
-            wrapped: reader.network().book.contract(KnownContract::WrappedNative),
-            stables: reader.stables(),
-            producer: Some(fork.next_block().coinbase),
-            promised: self.promised(payload)?,
-            settler: reader.network().book.contract(KnownContract::OriginSettler),
-            known_tokens: self.known_tokens(reader, payload)?,
-            registries: registry_calls::registries(&reader.network().book),
-            position_managers: PositionManagers::of(&reader.network().book),
-            deposit_pool: view.deposit_pool,
-            lending: LendingContext::of(&reader.network().book, view.market.clone().ok().flatten()),
-            shifts: self.shifts(payload)?,
-        };
+        let around = self.judge_context(reader, payload, &view, fork.next_block().coinbase)?;
         let ran = view.run(&fork, payload, &around).instrument(debug_span!("simulate")).await;
         let balances = view.balances.clone().map(|held| shifted(held, &around.shifts));
         let weighed = |incoming: UnpricedRule| {
@@ -105,35 +92,14 @@ impl Pipeline {
             with_data_fee(reported, fee, &view.spreads, unpriced)
         };
         let reported = weighed(UnpricedRule::Doubt);
-        // A repetition of signed bytes declares nothing: its effects were judged when they were signed, and may happen in
-        // any case. It must still succeed.
-        let repeats = payload.proposal().intent == ProposalIntent::SpeedUp;
-        let mut faults = Vec::new();
-        if !repeats {
-            faults.extend(simulate::declared(payload, &around));
-            faults.extend(calldata::read(payload.proposal(), &reader.network().book));
-        }
-        let next = fork.next_block().timestamp;
-        faults.extend(simulate::order_faults(payload, &reader.network().book, next, view.settling));
-        faults.extend(view.hollow.iter().cloned());
+        let (book, next) = (&reader.network().book, fork.next_block().timestamp);
         let limits = self.inner.rules.slippage(phase);
         let proposal = payload.proposal();
-        // What is left of a plan after its main transaction only revokes, whatever the pool does then.
-        let mut hook_asks = None;
-        if payload.legs().iter().skip(from).any(|leg| leg.purpose == LegPurpose::Main) {
-            faults.extend(position_faults(proposal, &view, (around.position_managers, next), &limits));
-            let ground = view.vault.as_ref().ok().and_then(Option::as_ref);
-            faults.extend(vault_calls::faults(proposal, ground, view.way_back.as_ref(), limits.max_loss));
-            let managed = view.managed.as_ref().ok().and_then(Option::as_ref);
-            faults.extend(vault_management::faults(
-                proposal,
-                &reader.network().book,
-                managed,
-                view.shares.as_deref().unwrap_or_default(),
-            ));
-            faults.extend(hook_gate::faults(view.hook.as_ref()));
-            hook_asks = hook_gate::asks(view.hook.as_ref());
-            faults.extend(across_calls::faults(proposal, &reader.network().book, next));
+        let repeats = repeats(proposal);
+        let has_main = payload.legs().iter().skip(from).any(|leg| leg.purpose == LegPurpose::Main);
+        let mut faults = faults_of_bytes(payload, &view, &around, (book, next));
+        if has_main {
+            faults.extend(faults_of_ground(proposal, &view, around.position_managers, (book, next), &limits));
         }
         let withdraws =
             matches!(proposal.intent, ProposalIntent::Liquidity | ProposalIntent::Lending | ProposalIntent::Vault);
@@ -169,7 +135,6 @@ impl Pipeline {
         let held = balances.as_ref().map_err(UnknownValue::clone);
         let held = held.and_then(|held| portfolio(held, positions?, &view.spreads));
         let held = held.and_then(|held| lending_equity::with(held, &view.market, &view.spreads));
-        let book = &reader.network().book;
         let held = held.and_then(|held| vault_equity::with(held, &view.shares, &view.spreads, book));
         let (simulation, failed) = match simulated {
             Ok(simulated) => (Some(simulated), None),
@@ -178,7 +143,7 @@ impl Pipeline {
         let mut inputs = CheckInputs {
             asked: false,
             now_millis: self.inner.clock.now_millis(),
-            block_time: fork.next_block().timestamp,
+            block_time: next,
             phase,
             stop: self.inner.rules.stop(),
             tokens: view.tokens.clone().unwrap_or_default(),
@@ -189,28 +154,44 @@ impl Pipeline {
         let mut verdicts = self.inner.rules.check(payload, &inputs);
         verdicts.push(slippage::check(payload, &inputs, &self.inner.rules.slippage(phase)));
         verdicts.push(policy_cage::check(payload, &inputs, &view.cage));
-        let limits = [Check::SpendingLimit, Check::RateLimit];
-        inputs.asked = verdicts.iter().any(|verdict| limits.contains(&verdict.check) && !verdict.asks.is_empty());
+        let counting = [Check::SpendingLimit, Check::RateLimit];
+        inputs.asked = verdicts.iter().any(|verdict| counting.contains(&verdict.check) && !verdict.asks.is_empty());
         let place = |verdict: &Verdict| Check::ALL.iter().position(|check| *check == verdict.check);
         verdicts.sort_by_key(place);
         // First, so that it names the error: limits and prices rest on the time.
         verdicts.splice(0..0, clocks::check(payload, &inputs, reader.network()));
         if !verdicts.iter().any(Verdict::blocks) {
             let passed = simulation_verdict(inputs.simulation.as_ref(), &faults, failed.as_ref());
-            let ground = view.vault.as_ref().ok().and_then(Option::as_ref);
-            let plan = vault_calls::plan(payload.proposal());
-            let vault_asks = ground
-                .zip(plan)
-                .and_then(|(ground, plan)| ground.asks(&plan, self.inner.rules.slippage(phase).max_loss));
-            let managed = view.managed.as_ref().ok().and_then(Option::as_ref);
-            let manages = vault_management::plan(payload.proposal(), book);
-            let manage_asks = managed.zip(manages).and_then(|(ground, plan)| ground.asks(&plan));
-            let vault_asks = vault_asks.or(manage_asks);
-            let asks = vault_asks.map(str::to_owned).into_iter().chain(hook_asks);
-            let asks: Vec<String> = asks.filter(|_| !passed.blocks()).collect();
+            let asks =
+                if passed.blocks() { Vec::new() } else { asks_of_ground(proposal, &view, book, has_main, &limits) };
             verdicts.push(asks.into_iter().fold(passed, Verdict::asking));
         }
         Ok(Assessment { inputs, verdicts, faults, view })
+    }
+
+    /// Collects what the simulation of a payload is judged by.
+    fn judge_context(
+        &self,
+        reader: &SnapshotReader,
+        payload: &SigningPayload,
+        view: &ChainView,
+        producer: Address,
+    ) -> Result<JudgeContext, PipelineRefusal> {
+        let book = &reader.network().book;
+        Ok(JudgeContext {
+            permit2: book.contract(KnownContract::Permit2),
+            wrapped: book.contract(KnownContract::WrappedNative),
+            stables: reader.stables(),
+            producer: Some(producer),
+            promised: self.promised(payload)?,
+            settler: book.contract(KnownContract::OriginSettler),
+            known_tokens: self.known_tokens(reader, payload)?,
+            registries: registry_calls::registries(book),
+            position_managers: PositionManagers::of(book),
+            deposit_pool: view.deposit_pool,
+            lending: LendingContext::of(book, view.market.clone().ok().flatten()),
+            shifts: self.shifts(payload)?,
+        })
     }
 
     /// Returns the amounts that signed orders of the account may still take, by token, in raw units.
@@ -409,6 +390,67 @@ fn unsimulated(found: &dyn std::fmt::Display, would_pass: &str) -> Violation {
 pub(super) fn gas_usd(spreads: &PriceSpreads, wei: U256) -> Option<Usd> {
     let price = spreads.get(TokenId::Native).ok()?.all.highest;
     Usd::value_of(bardo_base::units::TokenAmount::ether(wei), price, Rounding::Up).ok()
+}
+
+/// Returns true for a repetition of signed bytes. It declares nothing: its effects were judged when they were signed, and may
+/// happen in any case. It must still succeed.
+fn repeats(proposal: &Proposal) -> bool {
+    proposal.intent == ProposalIntent::SpeedUp
+}
+
+/// Differences between the bytes to be signed and the declaration, without a simulation. `next` is the timestamp of the next
+/// block.
+fn faults_of_bytes(
+    payload: &SigningPayload,
+    view: &ChainView,
+    around: &JudgeContext,
+    (book, next): (&AddressBook, u64),
+) -> Vec<DeclarationFault> {
+    let mut faults = Vec::new();
+    if !repeats(payload.proposal()) {
+        faults.extend(simulate::declared(payload, around));
+        faults.extend(calldata::read(payload.proposal(), book));
+    }
+    faults.extend(simulate::order_faults(payload, book, next, view.settling));
+    faults.extend(view.hollow.iter().cloned());
+    faults
+}
+
+/// Differences between what an action relies on, such as a pool, a vault or a hook, and what the chain says about it. What is
+/// left of a plan after its main transaction only revokes, whatever the pool does then, and needs none of it.
+fn faults_of_ground(
+    proposal: &Proposal,
+    view: &ChainView,
+    managers: PositionManagers,
+    (book, next): (&AddressBook, u64),
+    limits: &SlippageLimits,
+) -> Vec<DeclarationFault> {
+    let mut faults = Vec::new();
+    faults.extend(position_faults(proposal, view, (managers, next), limits));
+    let ground = view.vault.as_ref().ok().and_then(Option::as_ref);
+    faults.extend(vault_calls::faults(proposal, ground, view.way_back.as_ref(), limits.max_loss));
+    let managed = view.managed.as_ref().ok().and_then(Option::as_ref);
+    faults.extend(vault_management::faults(proposal, book, managed, view.shares.as_deref().ok()));
+    faults.extend(hook_gate::faults(view.hook.as_ref()));
+    faults.extend(across_calls::faults(proposal, book, next));
+    faults
+}
+
+/// Reasons to ask the operator that lie in what an action relies on. A hook matters for the main transaction alone.
+fn asks_of_ground(
+    proposal: &Proposal,
+    view: &ChainView,
+    book: &AddressBook,
+    has_main: bool,
+    limits: &SlippageLimits,
+) -> Vec<String> {
+    let ground = view.vault.as_ref().ok().and_then(Option::as_ref);
+    let of_vault =
+        ground.zip(vault_calls::plan(proposal)).and_then(|(ground, plan)| ground.asks(&plan, limits.max_loss));
+    let managed = view.managed.as_ref().ok().and_then(Option::as_ref);
+    let of_managed = managed.zip(vault_management::plan(proposal, book)).and_then(|(ground, plan)| ground.asks(&plan));
+    let of_hook = has_main.then(|| hook_gate::asks(view.hook.as_ref())).flatten();
+    of_vault.or(of_managed).map(str::to_owned).into_iter().chain(of_hook).collect()
 }
 
 #[cfg(test)]

@@ -125,11 +125,13 @@ fn a_valuation_is_of_what_is_there() {
     };
     for call in [ManageCall::Value { total: total() }, ManageCall::Settle { total: total() }] {
         let of = |ground: Option<&ManageGround>| -> Vec<RuleName> {
-            faults(&proposal(&call), &book(), ground, &[]).into_iter().map(|fault| fault.rule).collect()
+            faults(&proposal(&call), &book(), ground, Some(&[])).into_iter().map(|fault| fault.rule).collect()
         };
         assert_eq!(of(Some(&ground(1_000_000, 1))), []);
         assert_eq!(of(Some(&ground(999_999, 1))), [RuleName::VaultValuation]);
         assert_eq!(of(None), [RuleName::Calldata]);
+        let unread = faults(&proposal(&call), &book(), Some(&ground(1_000_000, 1)), None);
+        assert_eq!(unread.len(), 1, "what other vaults' depositors have is not known");
         let plan = judged(&proposal(&call)).unwrap();
         assert_eq!(ground(0, 1_000_003).asks(&plan), None);
         assert_eq!(ground(0, 1_000_004).asks(&plan), Some(VALUED_LOW));
@@ -148,18 +150,19 @@ fn a_valuation_is_of_what_is_there() {
             requests: None,
             owed: U256::from(200_000),
         };
-        let with = |held: u64, one| faults(&proposal(&call), &book(), Some(&ground(held, 1)), &[one]).len();
+        let with = |held: u64, one| faults(&proposal(&call), &book(), Some(&ground(held, 1)), Some(&[one])).len();
         assert_eq!(with(1_200_000, other(ASSET, OTHER)), 0);
         assert_eq!(with(1_199_999, other(ASSET, OTHER)), 1);
         assert_eq!(with(1_000_000, other(OTHER, OTHER)), 0, "of another token");
         assert_eq!(with(1_000_000, other(ASSET, VAULT)), 0, "the vault itself");
     }
     for call in [ManageCall::Pause, ManageCall::Resume, ManageCall::SetCap { cap: total() }] {
-        assert_eq!(faults(&proposal(&call), &book(), None, &[]), []);
+        assert_eq!(faults(&proposal(&call), &book(), None, Some(&[])), []);
+        assert_eq!(faults(&proposal(&call), &book(), None, None), []);
     }
     let mut foreign = proposal(&ManageCall::Settle { total: total() });
     foreign.outflows = vec![Outflow { token: sample::token(OTHER, "O", 6), amount: U256::ONE }];
-    let found = faults(&foreign, &book(), Some(&ground(1_000_000, 1)), &[]);
+    let found = faults(&foreign, &book(), Some(&ground(1_000_000, 1)), Some(&[]));
     assert_eq!(found.into_iter().map(|fault| fault.rule).collect::<Vec<_>>(), [RuleName::Calldata]);
 }
 
@@ -170,7 +173,7 @@ fn only_a_vault_of_the_accounts_own_is_valued() {
     let of = |safe, valuation_manager, is_made| {
         let roles = VaultRoles { safe, valuation_manager, is_made };
         let ground = ManageGround::Vault(ValuedVault { asset, last, held, roles });
-        faults(&proposal(&ManageCall::Value { total: total() }), &book(), Some(&ground), &[]).len()
+        faults(&proposal(&ManageCall::Value { total: total() }), &book(), Some(&ground), Some(&[])).len()
     };
     assert_eq!([of(ME, ME, Some(true)), of(ME, ME, None)], [0, 0]);
     assert_eq!([of(OTHER, ME, Some(true)), of(ME, OTHER, Some(true)), of(ME, ME, Some(false))], [1, 1, 1]);
@@ -179,7 +182,7 @@ fn only_a_vault_of_the_accounts_own_is_valued() {
 #[test]
 fn a_vault_is_deployed_by_the_shipped_factory_alone() {
     let made = proposal(&forms()[0]);
-    let of = |ground: Option<ManageGround>| faults(&made, &book(), ground.as_ref(), &[]).len();
+    let of = |ground: Option<ManageGround>| faults(&made, &book(), ground.as_ref(), Some(&[])).len();
     assert_eq!(of(Some(ManageGround::Factory(FACTORY_CODE))), 0);
     assert_eq!(of(Some(ManageGround::Factory(keccak256([])))), 1, "no code");
     assert_eq!(of(None), 1);
