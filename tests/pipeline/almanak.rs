@@ -245,8 +245,6 @@ async fn the_tools_of_a_vaults_manager_act_for_the_account_alone() {
         /// Written here from the published interface, apart from the code under test.
         interface Managed {
             function owner() external view returns (address);
-            function totalAssets() external view returns (uint256);
-            function maxCap() external view returns (uint256);
         }
     }
     let fixture = Fixture::under("").await;
@@ -272,12 +270,10 @@ async fn the_tools_of_a_vaults_manager_act_for_the_account_alone() {
     let nonce = fixture.nonce().await;
     let unnamed = fixture.call("settle_vault", settle).await;
     assert!(unnamed.error.is_some() && fixture.nonce().await == nonce, "not in allowed_vaults: {unnamed:#?}");
-    // Its first step brings nobody's money, and is done; the settlement is refused as above.
+    // The account's rules on chain do not name its functions either.
     let end = json!({"vault_address": vault, "chain": "ethereum", "safe_address": me, "valuator_address": me});
     let ended = fixture.call("teardown_vault", end).await;
-    assert!(ended.error.is_some(), "{ended:#?}");
-    assert!(ask(Managed::maxCapCall {}.abi_encode()).await.is_zero(), "{ended:#?}");
-    assert!(ask(Managed::totalAssetsCall {}.abi_encode()).await.is_zero());
+    assert!(ended.error.is_some() && fixture.nonce().await == nonce, "{ended:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
