@@ -208,6 +208,20 @@ async fn a_claimed_arrival_makes_no_exchange_of_a_payment() {
     assert!(rules.contains(&"calldata".to_owned()), "{code:?} {rules:?}");
 }
 
+/// Declaration and calldata agree on a chain that the session does not read: nobody here could price what arrives, or see it arrive.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deposit_to_a_chain_that_is_not_read_is_refused() {
+    let crossing = Crossing::open().await;
+    for chain_id in [1, 8_453, u64::MAX] {
+        let call = Published::depositV3Call { destinationChainId: U256::from(chain_id), ..crossing.honest() };
+        let mut far = crossing.by(&call);
+        far.arrival.as_mut().unwrap().chain_id = chain_id;
+        let (code, rules) = crossing.refused(far).await;
+        let has = |rule: &str| rules.iter().any(|one| one == rule);
+        assert!(has("price") && has("allowed_chains"), "{chain_id}: {code:?} {rules:?}");
+    }
+}
+
 /// Declaration and calldata agree that 400 of 500 dollars arrive: a quote, a tool or an agent may say so, the loss limit does not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deposit_for_less_than_it_is_worth_is_refused() {

@@ -101,7 +101,7 @@ fn base64(bytes: &[u8]) -> String {
     digits.collect()
 }
 
-/// What the program showed and wrote, and where.
+/// Output and files of the program, by their place.
 #[derive(Default)]
 struct Seen(Vec<(String, Vec<u8>)>);
 

@@ -408,8 +408,8 @@ fn a_revocation_reaches_every_key_and_claims_only_what_is_proved() {
     assert!(out.contains(&format!("or {OWNER} disables it")), "{out}");
 }
 
-/// Whoever can write the database hides two keys while everything is revoked: one row says that it is revoked already, the other is
-/// gone. Put back with their genuine tags, both would act again; the audit log shows that neither was revoked before.
+/// A process that can write the database hides two keys while everything is revoked: one row says that it is revoked already, the
+/// other is gone. Put back with their genuine tags, both would act again; the audit log shows that neither was revoked before.
 #[test]
 fn a_key_that_hides_from_a_revocation_is_revoked_as_well() {
     let fixture = Fixture::new();
@@ -429,6 +429,9 @@ fn a_key_that_hides_from_a_revocation_is_revoked_as_well() {
                 revoked_by = 'operator' WHERE id = ?1";
     ledger.execute(hide, [&ids[0]]).unwrap();
     ledger.execute("DELETE FROM safety_session_key WHERE id = ?1", [&ids[1]]).unwrap();
+    // The list does not believe the row.
+    let (out, err, _) = run(bardo(home).args(["keys", "session", "list"]));
+    assert!(format!("{out}{err}").contains("is damaged in `state`"), "{out}{err}");
     let (out, err, code) = run(bardo(home).args(["halt", "--level", "revoke"]));
     assert_eq!(code, 0, "{out}{err}");
     for id in &ids {

@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn a_release_declares_exactly_what_its_calldata_moves() {
         type Change = fn(&mut Proposal);
-        let cases: [(Change, FeeRuleError); 14] = [
+        let cases: [(Change, FeeRuleError); 15] = [
             (|one| one.outflows[0].amount = U256::ZERO, FeeRuleError::Flows),
             (|one| one.outflows[0].token.id = TokenId::Native, FeeRuleError::Flows),
             (|one| one.outflows.clear(), FeeRuleError::Flows),
@@ -288,10 +288,11 @@ mod tests {
                 },
                 FeeRuleError::Flows,
             ),
-            // Of another token, less than the payment, taken back before the call, or in words that more than one contract reads.
+            // Of another token, less than the payment, set to nothing before the call, larger at first, or in words that more than one contract reads.
             (|one| one.legs[0].to = DAI, FeeRuleError::Allowance),
             (|one| one.legs[0] = approval(RELEASER, 8), FeeRuleError::Allowance),
             (|one| one.legs.insert(1, approval(RELEASER, 0)), FeeRuleError::Allowance),
+            (|one| one.legs.insert(0, approval(RELEASER, 10)), FeeRuleError::Allowance),
             (|one| one.legs[0].data = [one.legs[0].data.as_ref(), &[0]].concat().into(), FeeRuleError::Allowance),
             (|one| one.legs[0].data = Bytes::from_static(&[1, 2, 3, 4]), FeeRuleError::Allowance),
             (|one| one.allowances[0].spender = OTHER, FeeRuleError::Allowance),

@@ -239,5 +239,6 @@ fn a_deposit_is_proven_by_the_pools_event_and_the_tokens_transfer_together() {
     assert!(missing(&[moved.clone(), deposited(&call, POOL, |it| it.recipient = OTHER.into_word())]));
     assert!(missing(&[moved.clone(), deposited(&call, POOL, |it| it.outputAmount = U256::from(1))]));
     assert!(missing(&[moved.clone(), deposited(&call, POOL, |it| it.destinationChainId = U256::from(1))]));
+    assert!(missing(&[moved.clone(), deposited(&call, POOL, |it| it.quoteTimestamp = 9)]));
     assert!(missing(&[moved, deposited(&call, POOL, |it| it.exclusivityDeadline = 9)]));
 }

@@ -149,7 +149,7 @@ async fn an_expired_session_key_signs_nothing_whichever_clock_says_so() {
     assert_eq!(held.both(payload).await, [ErrorCode::SessionKeyExpired; 2]);
 }
 
-/// Enters a revocation into the audit log, as whoever revokes does in the same transaction.
+/// Enters a revocation into the audit log, as `bardo-runtime` does in the transaction that revokes.
 fn record(transaction: &rusqlite::Transaction<'_>, id: &str, revocation: &SessionKeyRevocation) -> LogHead {
     let body = serde_json::json!({ "session_key": id, "by": revocation.by.as_str(), "reason": revocation.reason });
     let golem_id = GolemId::operator();

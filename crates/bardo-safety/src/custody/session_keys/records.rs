@@ -69,12 +69,18 @@ impl StoredSessionKey {
     }
 
     /// Returns the row as revoked if the audit log has its revocation: the log is anchored outside of the database, and
-    /// one row of an older copy does not bring a key back.
+    /// one row of an older copy does not bring a key back. A row that says that it is revoked, of which the log knows nothing, is
+    /// damaged: it could be changed back.
     fn with_history(mut self, connection: &Connection) -> Result<Self, SessionKeyError> {
-        if !matches!(self.record.state, SessionKeyState::Revoked(_))
-            && let Some(revocation) = revocation_of(connection, &self.record.id.to_string())?
-        {
-            self.record.state = SessionKeyState::Revoked(revocation);
+        let id = self.record.id.to_string();
+        match (&self.record.state, revocation_of(connection, &id)?) {
+            (SessionKeyState::Revoked(_), None) => {
+                return Err(SessionKeyError::Damaged { id: SafeText::clean(&id, 40), column: "state" });
+            }
+            (SessionKeyState::Drafted | SessionKeyState::Granted, Some(revocation)) => {
+                self.record.state = SessionKeyState::Revoked(revocation);
+            }
+            (SessionKeyState::Revoked(_), Some(_)) | (SessionKeyState::Drafted | SessionKeyState::Granted, None) => {}
         }
         Ok(self)
     }
