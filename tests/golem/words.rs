@@ -1,4 +1,4 @@
-//! What the operator types while a step of the Golem's waits for a decision: questions are answered at once, and an action comes
+//! Words of the operator while a step of the Golem's waits for a decision: questions are answered at once, and an action comes
 //! after the step.
 
 use bardo::base::text::SafeText;

@@ -438,7 +438,7 @@ async fn each_refund_counts_for_one_deposit() {
     assert_eq!(crossing.purses().await, had);
 }
 
-/// What is on its way is no loss: it counts until it was filled or paid back, and never twice.
+/// A deposit on its way counts until it was filled or paid back, and never twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deposit_on_its_way_is_part_of_the_equity() {
     let crossing = Crossing::open().await;

@@ -190,7 +190,7 @@ impl Fuzz {
         limits
     }
 
-    /// An action that no contract refuses by itself, whoever the owner sends it through.
+    /// An action that no contract refuses by itself, through any sender.
     fn action(&mut self) -> Action {
         let (usdc, weth) = (self.world.usdc.clone(), self.world.weth.clone());
         let (permit2, router, now) = (self.permit2, self.router, self.now);

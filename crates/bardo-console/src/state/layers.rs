@@ -24,7 +24,7 @@ use bardo_session::handle::{LeaveMode, ReplayControl, ReplayState, SessionComman
 use bardo_session::market::MoneyKind;
 use bardo_session::questions::OFFER_NUMBER;
 
-/// What the palette lists of a session: its scenarios, and the tools with a form.
+/// Names for the palette: a session's scenarios, and its tools with a form.
 fn palette_names(ready: Option<&SessionInfo>) -> PaletteNames<'_> {
     let Some(ready) = ready else { return PaletteNames::default() };
     let forms = ready.tools.iter().filter(|tool| has_form(tool));

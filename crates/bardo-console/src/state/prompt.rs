@@ -206,7 +206,7 @@ fn shock(bps: &str, control: impl FnOnce(u32) -> DevnetControl) -> PromptCommand
     }
 }
 
-/// What the palette can list besides the commands and screens.
+/// Names that the palette lists besides the commands and screens.
 #[derive(Debug, Clone, Default)]
 pub struct PaletteNames<'a> {
     /// Names of the scenarios that can be played.

@@ -205,7 +205,7 @@ mod tests {
                 assert_eq!(ManageCall::decode(&form.calldata(ME), ME), Err(ManageCallError::Amount), "{form:?}");
             }
         }
-        // `transferOwnership(address)`, as block explorers list it, is no form.
+        // `transferOwnership(address)`, as block explorers list it, has no form here.
         let call = [&alloy::primitives::hex!("f2fde38b")[..], &[0; 32]].concat();
         assert_eq!(ManageCall::decode(&call, ME), Err(ManageCallError::Unknown));
     }

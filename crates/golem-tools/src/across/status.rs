@@ -166,7 +166,7 @@ const FOLLOWED_MILLIS: u64 = 3 * 86_400_000;
 pub struct InTransit {
     /// Token and amount of each deposit that nobody filled and that was not paid back, on its source, in raw units.
     pub deposits: Vec<(Address, U256)>,
-    /// True if what became of one could not be told: it is in no figure.
+    /// True if the state of one is not clear: it is in no figure.
     pub is_partial: bool,
 }
 

@@ -282,7 +282,7 @@ struct PortfolioWorth {
     in_vaults: Usd,
     supplied: Usd,
     owed: Usd,
-    /// What is held for the depositors of vaults that the account manages.
+    /// Value of what is held for the depositors of vaults that the account manages.
     to_depositors: Usd,
     /// True if the debts are worth more than what is held.
     exceeds_gross: bool,
