@@ -77,7 +77,7 @@ def compare_catalogs():
         assert facts == own, (tool.name, facts, own)
 
 
-def call(name, *, status, **arguments):
+def call(name, /, *, status, **arguments):
     """Calls a tool with arguments that Almanak's own schema accepts; checks the answer by its own schemas."""
     tool = CATALOG.get(name)
     sent = tool.request_schema(**arguments).model_dump(mode="json", exclude_unset=True)
@@ -107,7 +107,7 @@ def main():
     on = {"chain": "ethereum"}
     count = 0
 
-    def ok(name, **arguments):
+    def ok(name, /, **arguments):
         nonlocal count
         count += 1
         return call(name, status=done, **arguments).data

@@ -381,7 +381,11 @@ async fn an_emergency_halt_proposes_to_pause_a_managed_vault() {
         .input(create.clone().into());
     let made = first.world.chains()[0].client.provider().call(request).await.unwrap();
     let vault = Address::abi_decode(&made).unwrap();
-    let policy = format!("preset = \"demo\"\nallowed_vaults = [\"devnet-ethereum:{vault}\"]\n");
+    // The account's rules on chain take the functions that may be called from the policy: here `pause()`, by its selector.
+    let policy = format!(
+        "preset = \"demo\"\nallowed_vaults = [\"devnet-ethereum:{vault}\"]\n\
+         allowed_contracts = [\"devnet-ethereum:{vault}:0x8456cb59\"]\n"
+    );
     let harness = GolemHarness::with_policy(&policy).await.counting_calls();
     harness.outside(TxKind::Call(factory), create).await;
     let golem = harness.golem("ada", "vault-manager");
