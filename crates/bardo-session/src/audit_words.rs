@@ -91,10 +91,7 @@ fn sentence(kind: AuditKind, body: &Map<String, Value>) -> String {
             };
             format!("{keys} revoked by {}{}", text("by"), value_of("reason"))
         }
-        AuditKind::WalletCreation => match text("address").as_str() {
-            "" => format!("creation of the wallet {} began: {}", text("wallet"), text("provider")),
-            address => format!("the wallet {} was created: {address}, {}", text("wallet"), text("provider")),
-        },
+        AuditKind::WalletCreation => wallet_creation(&text),
         AuditKind::PolicyAdopted => format!("policy {} in force", text("name")),
         AuditKind::PolicyTightened | AuditKind::PolicyAccepted => {
             format!("policy {} changed{}", text("name"), value_of("changes"))
@@ -159,6 +156,15 @@ fn liquidated(text: &dyn Fn(&str) -> String) -> String {
     let taken = format!("{} {} taken", text("taken"), text("collateral"));
     let debt = format!("{} {} of debt", text("covered"), text("debt"));
     format!("✕ liquidated on chain {}: {taken} for {debt}, in {}", text("chain_id"), short(&text("tx_hash")))
+}
+
+/// Description of a wallet that is being created, or was.
+fn wallet_creation(text: &impl Fn(&str) -> String) -> String {
+    let (wallet, provider) = (text("wallet"), text("provider"));
+    match text("address").as_str() {
+        "" => format!("creation of the wallet {wallet} began: {provider}"),
+        address => format!("the wallet {wallet} was created: {address}, {provider}"),
+    }
 }
 
 /// Description of an order that ended, from the texts of its entry's fields.
