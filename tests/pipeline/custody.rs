@@ -81,6 +81,14 @@ const ROWS: &[(&str, [&str; 3])] = &[
     ("uniswapx_cancel_order", ["not run"; 3]),
     ("vault_cancel_request", ["not run"; 3]),
     ("vault_claim", ["not run"; 3]),
+    ("vault_deploy", ["not run"; 3]),
+    ("vault_harvest", ["not run"; 3]),
+    ("vault_pause", ["not run"; 3]),
+    ("vault_rebalance", ["not run"; 3]),
+    ("vault_resume", ["not run"; 3]),
+    ("vault_set_cap", ["not run"; 3]),
+    ("vault_settle", ["not run"; 3]),
+    ("vault_teardown", ["not run"; 3]),
 ];
 
 /// An account of one kind, with ten thousand USDC and native tokens.
