@@ -7,7 +7,7 @@ use alloy::eips::BlockNumberOrTag;
 use alloy::primitives::{Address, U256, keccak256};
 use alloy::providers::Provider as _;
 use alloy::sol_types::SolCall as _;
-use bardo::abi::erc20::Erc20;
+use bardo::abi::erc20::{Erc20, OpenMint};
 use bardo::base::error::ErrorCode;
 use bardo::base::units::BasisPoints;
 use bardo::chain::devnet::server;
@@ -151,8 +151,13 @@ async fn changed_rules_or_prices_invalidate_the_permit() {
     let refused = world.pipeline.commit(permit, Consent::None).await.map_err(code);
     assert_eq!(refused.err(), Some(ErrorCode::PermitMismatch));
 
-    // The account's money leaves meanwhile: the swap would revert. What other tests left in the account counts as well.
-    *world.book.cap.lock().unwrap() = "100000000".parse().unwrap();
+    // The account's money leaves meanwhile: the swap would revert. What other tests left in the account counts as well, so that
+    // no limit may hinder it; here it is always more than the usual ones.
+    let plenty = OpenMint::mintCall { to: world.account(), value: U256::from(200_000_000_000_u64) };
+    world.send(world.contract_of(&world.usdc), plenty).await;
+    for limit in [&world.book.cap, &world.book.hot_lane] {
+        *limit.lock().unwrap() = "100000000".parse().unwrap();
+    }
     let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
     let everything = world.balance(&world.usdc).await;
     let transfer = Erc20::transferCall { to: STRANGER, value: everything };

@@ -62,7 +62,11 @@ pub(super) async fn boot(
     opened.world = opened.world.under(Arc::clone(&rules));
     let keyring = FolderKeyring::new(folder.clone(), clock.clone()).with_agents_in(&ledger);
     opened.world.session_keys = Some(Arc::new(keyring));
-    keep_own_time(&mut opened, options)?;
+    match (options.time.is_some(), opened.sandbox.is_some()) {
+        (true, false) => return Err(BootError::OwnTime),
+        (true, true) => opened.world.rng = RandomSource::seeded(options.seed),
+        (false, _) => {}
+    }
     let (phase, phase_now) = watch::channel(Phase::Thriving);
     let acting = act(config, options, (&opened, &ledger), &rules, &fabric, &clock, &phase_now).await?;
     let selected = account::pick(config, &opened.world)?;
@@ -141,17 +145,6 @@ pub(super) async fn boot(
         control: SessionControl::new(stop_watch, revocation, phase),
         links: SessionChannels::new(news, phase_now),
     })
-}
-
-/// Seeds what a session with a time of its own draws at random. Only a devnet inside this process can have one.
-fn keep_own_time(opened: &mut OpenEnvironment, options: &SessionOptions) -> Result<(), BootError> {
-    if options.time.is_some() {
-        if opened.sandbox.is_none() {
-            return Err(BootError::OwnTime);
-        }
-        opened.world.rng = RandomSource::seeded(options.seed);
-    }
-    Ok(())
 }
 
 /// Tells the other processes on this ledger who decides here.
