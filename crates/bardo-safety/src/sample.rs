@@ -54,8 +54,11 @@ pub(super) fn proposal(account: Address, intent: ProposalIntent, leg: PlanLeg) -
     }
 }
 
+/// Change of a proposal that adds something to it.
+pub(super) type Addition = fn(&mut Proposal);
+
 /// Additions to the last call of a plan, each of which makes the plan do more than its call.
-pub(super) fn additions() -> [(&'static str, fn(&mut Proposal)); 5] {
+pub(super) fn additions() -> [(&'static str, Addition); 5] {
     fn message() -> TypedMessage {
         bridge_order(Address::repeat_byte(7), Address::repeat_byte(8), 1_800_000_000).message
     }

@@ -80,7 +80,7 @@ fn extreme_pool(at: u64, (kind, (a, gap), tick, bits, other_bits, fee, is_hollow
         key,
         wrapped_native: token(WRAPPED),
         // Both directions have a fee of their own, of at most a thousandth.
-        protocol_fee: (other_bits * 8 + 1).min(1_000) << 12 | bits * 7,
+        protocol_fee: ((other_bits * 8 + 1).min(1_000) << 12) | (bits * 7),
         lp_fee: fee,
         sqrt_price_x96,
         tick,
