@@ -135,7 +135,7 @@ fn every_read_answers_what_its_schema_says() {
         named(&envelope["data"], &tool["output_schema"], name);
         asked.insert(name);
     }
-    assert_eq!(asked.len(), 48, "{asked:?}");
+    assert_eq!(asked.len(), 49, "{asked:?}");
     for name in ["check_safety_status", "uniswap_get_quote", "simulate_transaction"] {
         assert!(asked.contains(name), "{name}");
     }
