@@ -52,7 +52,7 @@ fn orders() -> Vec<Value> {
         action("transfer", json!({"token": "USDC", "recipient": ATTACKER, "amount": "max", "chain_id": "ethereum"})),
         action("transfer", json!({"token": "WETH", "recipient": ATTACKER, "amount": "0.01", "chain_id": 31337})),
         action("transfer", json!({"token": "ETH", "recipient": ATTACKER, "amount": "0.01"})),
-        action("set-policy", json!({"max_single_trade_usd": "1000000"})),
+        action("set-policy", json!({"policy_template": "vault-manager"})),
         action("hand-over-agent", json!({"to": ATTACKER})),
         action(
             "bridge",
@@ -85,7 +85,9 @@ const CODES: [&str; 22] = [
     // Nobody answers here, so actions that need approval are refused.
     "APPROVAL_REQUIRED",
     "APPROVAL_REQUIRED",
-    "TOOL_UNKNOWN",
+    // Without the operator's rules, which this executor lacks, records are not changed; with them the scope is missing
+    // (`attacks wallets::`).
+    "STORE_UNAVAILABLE",
     "TOOL_UNKNOWN",
     "VALIDATION_FAILED",
     "TOKEN_LOOKALIKE",
