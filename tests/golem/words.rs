@@ -29,6 +29,14 @@ async fn questions_are_answered_while_a_decision_waits_and_actions_come_next() {
     let say = |words: &str| SessionCommand::Say { words: SafeText::clean(words, 100) };
     session.send(say("balances")).await;
     session.until("the answer", |log| log.has_thought("You said: balances")).await;
+    let shows = |log: &super::on_death::SessionLog, words: &str| {
+        let now = log.events.iter().rev().find_map(|event| match &event.kind {
+            bardo::fabric::EventKind::GolemNow(state) => Some(state.now.as_str()),
+            _ => None,
+        });
+        now == Some(words)
+    };
+    session.until("what it waits for, again", |log| shows(log, "It waits for you.")).await;
     session.send(say("nothing that it knows")).await;
     session.until("that it did not understand", |log| log.has_thought("I did not understand")).await;
     session.send(say("swap 0.01 WETH USDC")).await;

@@ -1,7 +1,7 @@
 //! `wallet_configure_policy`: writes the policy file from a template or from limits of the caller's own, after the operator
 //! confirmed every changed line.
 //!
-//! What the file loosens is not in force by that alone: it waits for `bardo policy accept`, as after every change of the
+//! Looser fields of the file are not in force by that alone: they wait for `bardo policy accept`, as after every change of the
 //! file.
 
 use std::path::Path;

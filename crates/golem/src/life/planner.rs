@@ -57,6 +57,8 @@ struct StepCall {
     /// Amount of the call: the one in its parameters, or the smaller one that the operator chose.
     amount: Option<String>,
     events: StepEvents,
+    /// True while a decision about the call is open.
+    waits: bool,
 }
 
 impl StepCall {
@@ -203,7 +205,8 @@ impl Planner {
         step: Option<(u32, u32)>,
     ) -> Option<String> {
         let shown = ShownStep { show: &scenario.name, beat, begun, step, stands_still: scenario.stands_still };
-        let mut call = StepCall { amount: beat.amount().map(str::to_owned), events: StepEvents::default() };
+        let mut call =
+            StepCall { amount: beat.amount().map(str::to_owned), events: StepEvents::default(), waits: false };
         self.caption(&shown, beat.caption.as_deref(), &call);
         if let Some(now) = &beat.now {
             self.now(&shown, now, beat.next.as_deref(), &call);
@@ -280,7 +283,8 @@ impl Planner {
                     },
                     Some(told) = questions.next(), if !questions.is_empty() => {
                         self.think(&told);
-                        let now = shown.beat.waits.as_deref().or(shown.beat.now.as_deref());
+                        let waits = shown.beat.waits.as_deref().filter(|_| call.waits);
+                        let now = waits.or(shown.beat.now.as_deref());
                         if let Some(now) = now {
                             self.now(shown, now, shown.beat.next.as_deref(), call);
                         }
@@ -305,12 +309,14 @@ impl Planner {
         for event in batch.drain(..).filter(|event| event.golem_id == self.voice.golem_id) {
             match &event.kind {
                 EventKind::ApprovalRequested(_) => {
+                    call.waits = true;
                     self.hold(shown, true);
                     if let Some(waits) = &beat.waits {
                         self.now(shown, waits, beat.next.as_deref(), call);
                     }
                 }
                 EventKind::ApprovalResolved(resolved) => {
+                    call.waits = false;
                     self.hold(shown, false);
                     call.events.smaller = resolved.outcome == ApprovalOutcome::Edited;
                     if let Some(amount) = resolved.amount.as_ref().filter(|_| call.events.smaller) {
