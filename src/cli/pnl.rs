@@ -16,6 +16,7 @@ use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, ConfigFlags, Environment};
 use bardo_base::format::{counted, dollars, grouped, signed_dollars};
 use bardo_base::private;
+use bardo_base::text::SafeText;
 use bardo_base::units::{SignedUsd, Usd};
 use bardo_runtime::accounting::{self, BalanceCheck, BookKeeper, Books, ReportScope};
 use bardo_runtime::data::{ALL_MIGRATIONS, DataFolder, LedgerKind, open_paper};
@@ -404,10 +405,15 @@ fn aligned(table: &[[String; 6]]) -> String {
     text
 }
 
+/// Error for a text that is no day.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a day: write it as 2026-11-26")]
+pub(super) struct NoDay(SafeText);
+
 /// Reads a day such as `2026-11-26` as its midnight in UTC, in seconds since the Unix epoch, with Howard Hinnant's
 /// `days_from_civil` (<https://howardhinnant.github.io/date_algorithms.html>).
-pub(super) fn day(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is not a day: write it as 2026-11-26");
+pub(super) fn day(text: &str) -> Result<u64, NoDay> {
+    let wrong = || NoDay(SafeText::clean(text, 40));
     let parts: Vec<&str> = text.split('-').collect();
     let [year, month, day] = parts.as_slice() else { return Err(wrong()) };
     let number = |part: &str, digits: usize| {

@@ -187,7 +187,7 @@ fn list(config: &Config, json: bool) -> Result<CliExit, CommandFailure> {
                 writeln!(text, "{}  ledger {ledger}", row(stored.claims()))?;
                 match scope(stored.claims()) {
                     Ok(scope) => scope.iter().try_for_each(|limit| writeln!(text, "  {limit}"))?,
-                    Err(why) => writeln!(text, "  its limits cannot be shown: {why}")?,
+                    Err(why) => writeln!(text, "  its limits cannot be shown: {}", why.error)?,
                 }
             }
             Err(error) => writeln!(text, "{}  ledger {ledger}", SafeText::clean(&error.to_string(), 200))?,
@@ -416,8 +416,19 @@ fn method(text: &str) -> Result<[u8; 4], CommandFailure> {
     Ok([first, second, third, fourth])
 }
 
+/// Error for a lifetime of a session key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum LifetimeError {
+    /// It is zero, or longer than [`LONGEST_LIFETIME`].
+    #[error("a session key lives from a second to 30 days")]
+    Length,
+    /// It is no number with a unit.
+    #[error("write a number and s, m, h or d, such as 24h")]
+    Format,
+}
+
 /// Parses the lifetime of a session key, such as `90m`, `24h` or `7d`.
-pub(super) fn lifetime(text: &str) -> Result<Duration, String> {
+pub(super) fn lifetime(text: &str) -> Result<Duration, LifetimeError> {
     let units = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400)];
     let unit = units.iter().find_map(|(unit, seconds)| Some((text.strip_suffix(*unit)?, *seconds)));
     let seconds = unit
@@ -425,8 +436,8 @@ pub(super) fn lifetime(text: &str) -> Result<Duration, String> {
         .and_then(|(digits, seconds)| digits.parse::<u64>().ok()?.checked_mul(seconds));
     match seconds {
         Some(seconds @ 1..=LONGEST_LIFETIME) => Ok(Duration::from_secs(seconds)),
-        Some(_) => Err("a session key lives from a second to 30 days".to_owned()),
-        None => Err("write a number and s, m, h or d, such as 24h".to_owned()),
+        Some(_) => Err(LifetimeError::Length),
+        None => Err(LifetimeError::Format),
     }
 }
 
@@ -437,21 +448,22 @@ fn words(network: &Network, delegation: &Delegation) -> Result<Vec<String>, Comm
 }
 
 /// Scope of a session key: its limits except its end and its number of signatures, which stand in its row.
-fn scope(record: &SessionKeyRecord) -> Result<Vec<String>, String> {
+fn scope(record: &SessionKeyRecord) -> Result<Vec<String>, CommandFailure> {
     let network = book_of(record.chain_id)?;
-    let limits = DelegationGrant::limits_of(&network, &record.delegation).map_err(|error| error.to_string())?;
+    let limits = DelegationGrant::limits_of(&network, &record.delegation)?;
     let in_row = |limit: &&CallLimit| matches!(limit, CallLimit::Time { after: 0, .. } | CallLimit::Calls(_));
     let others = limits.all().iter().filter(|limit| !in_row(limit));
     Ok(others.map(|limit| wallet_get_delegation::describe_limit(limit, &network)).collect())
 }
 
 /// Network of a session key, with its bundled address book. No endpoint is read, so that a list needs none.
-fn book_of(chain_id: u64) -> Result<Network, String> {
+fn book_of(chain_id: u64) -> Result<Network, CommandFailure> {
     if let Some(known) = by_id(chain_id) {
         return Ok(known.clone());
     }
-    let devnet = bundled_description(chain_id).map_err(|error| error.to_string())?;
-    devnet.map(|chain| chain.network()).ok_or_else(|| format!("no address book of chain {chain_id} is bundled"))
+    let devnet = bundled_description(chain_id)?;
+    let devnet = devnet.map(|chain| chain.network());
+    Ok(devnet.ok_or_else(|| format!("no address book of chain {chain_id} is bundled"))?)
 }
 
 fn row(record: &SessionKeyRecord) -> String {

@@ -10,14 +10,13 @@ use alloy::sol_types::{SolCall, SolValue as _};
 use bardo::abi::erc20::{Erc20, OpenMint};
 use bardo::abi::erc7540::{LagoonFactory, LagoonInit};
 use bardo::base::error::ErrorCode;
+use bardo::base::fabric::CheckReason;
 use bardo::base::model::CapabilityTier;
 use bardo::chain::network::{KnownContract, NetworkKind};
 use bardo::chain::sender::SenderRules;
 use bardo::chain::token;
 use bardo::safety::approval::Consent;
 use bardo::safety::proposal::{Inflow, LegPurpose, Outflow, Proposal, ProposalIntent};
-use bardo::safety::vault_calls::{NEWLY_ASYNCHRONOUS, PRICE_FELL};
-use bardo::safety::vault_management::VALUED_HIGH;
 use bardo::sandbox::Sandbox;
 use bardo::sandbox::contracts::BundledContract;
 use bardo::sandbox::keys::DevnetAccount;
@@ -105,9 +104,9 @@ async fn broken(world: &TestHarness, proposal: Proposal) -> Vec<String> {
     world.refused(proposal).await.1.into_iter().collect()
 }
 
-async fn asks(world: &TestHarness, proposal: Proposal, reason: &str) -> bool {
+async fn asks(world: &TestHarness, proposal: Proposal, reason: CheckReason) -> bool {
     let preview = world.preview(proposal).await.unwrap();
-    preview.verdicts.iter().any(|verdict| verdict.asks.iter().any(|why| why.as_str() == reason))
+    preview.verdicts.iter().any(|verdict| verdict.asks.contains(&reason))
 }
 
 /// A request by a depositor outside of Bardo.
@@ -154,12 +153,12 @@ async fn a_vault_that_begins_to_take_requests_gets_no_shares_unasked() {
             ..world.proposal(ProposalIntent::Vault, vec![main])
         }
     };
-    assert!(asks(&world, request(), NEWLY_ASYNCHRONOUS).await, "it turned just now");
+    assert!(asks(&world, request(), CheckReason::NewlyAsynchronous).await, "it turned just now");
     for _ in 0..100 {
         world.send(asset, OpenMint::mintCall { to: STRANGER, value: U256::ONE }).await;
     }
-    assert!(!asks(&world, request(), NEWLY_ASYNCHRONOUS).await, "it has taken requests for 100 blocks");
-    assert!(!asks(&world, request(), PRICE_FELL).await);
+    assert!(!asks(&world, request(), CheckReason::NewlyAsynchronous).await, "it has taken requests for 100 blocks");
+    assert!(!asks(&world, request(), CheckReason::SharePriceFell).await);
 }
 
 /// A call that manages a vault is declared as that and does nothing else, and no other form is signed.
@@ -244,8 +243,8 @@ async fn a_vault_is_not_settled_at_a_false_valuation() {
     let held = world.ask(asset, Erc20::balanceOfCall { owner: world.account() }).await;
     let value = |total| managing(&world, vault, Managed::updateNewTotalAssetsCall { newTotalAssets: total });
     assert_eq!(broken(&world, value(held + U256::ONE)).await, ["vault_valuation"]);
-    assert!(asks(&world, value(held), VALUED_HIGH).await);
-    assert!(!asks(&world, value(usdc(1_000)), VALUED_HIGH).await);
+    assert!(asks(&world, value(held), CheckReason::ValuedHigh).await);
+    assert!(!asks(&world, value(usdc(1_000)), CheckReason::ValuedHigh).await);
 }
 
 /// Between preview and commit, the vault is valued at something else: the settlement that was shown is not the one that would be

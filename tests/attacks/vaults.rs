@@ -8,6 +8,7 @@ use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::{SolCall as _, SolValue as _};
 use bardo::abi::erc20::{Erc20, OpenMint};
 use bardo::base::error::ErrorCode;
+use bardo::base::fabric::CheckReason;
 use bardo::base::model::RuleName;
 use bardo::chain::network::{KnownContract, NetworkKind};
 use bardo::chain::sender::SenderRules;
@@ -16,7 +17,6 @@ use bardo::safety::approval::Consent;
 use bardo::safety::proposal::{
     AllowanceBound, AllowanceKind, Inflow, LegPurpose, Outflow, PlanLeg, Proposal, ProposalIntent,
 };
-use bardo::safety::vault_calls::PAYS_LESS;
 use bardo::sandbox::Sandbox;
 use bardo::sandbox::contracts::BundledContract;
 
@@ -250,7 +250,7 @@ async fn a_withdrawal_for_less_than_the_shares_are_worth_is_not_signed_unasked()
     let asks = async |at_least: U256| {
         let redeem = depositor.redeeming(hundred, at_least, depositor.redeem(hundred, me, me));
         let preview = depositor.world.preview(redeem).await.unwrap();
-        preview.verdicts.iter().any(|verdict| verdict.asks.iter().any(|why| why.as_str() == PAYS_LESS))
+        preview.verdicts.iter().any(|verdict| verdict.asks.contains(&CheckReason::PaysBelowSharePrice))
     };
     assert!(!asks(hundred).await, "the honest withdrawal");
     // Four percent may be lost, by the rules here.

@@ -395,6 +395,7 @@ fn limit_of(why: &AskReason) -> Option<(String, &str)> {
         | AskReason::NoneLeft
         | AskReason::SecondApproval { .. }
         | AskReason::Replaces { .. }
+        | AskReason::Check(_)
         | AskReason::Said { .. } => None,
     }
 }
@@ -403,7 +404,7 @@ fn limit_of(why: &AskReason) -> Option<(String, &str)> {
 pub fn reason(why: &AskReason) -> String {
     let Some((limit, field)) = limit_of(why) else {
         return match why {
-            AskReason::HotLane => "above your limit without second opinion".to_owned(),
+            AskReason::HotLane => "above your limit for a second opinion".to_owned(),
             AskReason::Replaces { transaction, tool, owner, .. } => {
                 let what = tool.as_ref().map(|tool| format!("{} ", tool_word(tool.as_str()))).unwrap_or_default();
                 let who = match owner {
@@ -422,7 +423,7 @@ pub fn reason(why: &AskReason) -> String {
     };
     match (field, tool_of(field)) {
         ("require_human_approval_above_usd", _) => format!("above your {limit} approval limit"),
-        ("spending_limits.hot_lane" | "hot_lane", _) => format!("above your {limit} limit without second opinion"),
+        ("spending_limits.hot_lane" | "hot_lane", _) => format!("above your {limit} limit for a second opinion"),
         (_, Some(tool)) => format!("above your {limit} approval limit for {tool}"),
         (other, None) => format!("above your {limit} limit ({})", policy_word(other)),
     }
@@ -703,7 +704,7 @@ mod tests {
     #[test]
     fn a_limit_is_given_once_as_a_reason() {
         let hot = above("2047.53", "1000", "spending_limits.hot_lane");
-        assert_eq!(reasons(&[hot, AskReason::HotLane]), ["above your $1,000 limit without second opinion"]);
+        assert_eq!(reasons(&[hot, AskReason::HotLane]), ["above your $1,000 limit for a second opinion"]);
         assert_eq!(reasons(&[AskReason::HotLane, AskReason::ByHand]).len(), 2);
         assert_eq!(reasons(&[AskReason::ByHand, AskReason::ByHand]).len(), 1);
     }
@@ -712,7 +713,7 @@ mod tests {
     fn a_reason_says_which_limit_it_is_about_in_plain_words() {
         for (field, parts, brief) in [
             ("require_human_approval_above_usd", "approval limit", "above your $1,000 limit"),
-            ("spending_limits.hot_lane", "limit without second opinion", "above $1,000: 2nd opinion"),
+            ("spending_limits.hot_lane", "limit for a second opinion", "above $1,000: 2nd opinion"),
             (
                 "tools.token_approve.requires_approval_above_usd",
                 "approval limit for Approve",
@@ -730,7 +731,7 @@ mod tests {
             "above your $1.50 limit (Max weird thing)",
             "a limit nobody thought of is named all the same"
         );
-        assert_eq!(reason(&AskReason::HotLane), "above your limit without second opinion");
+        assert_eq!(reason(&AskReason::HotLane), "above your limit for a second opinion");
         assert_eq!(reason(&AskReason::said("above your limit (again)")), "above your limit (again)");
     }
 

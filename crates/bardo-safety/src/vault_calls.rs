@@ -25,6 +25,7 @@ use crate::value::UnknownValue;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc4626::Erc4626;
 use bardo_abi::erc7540::{Erc7540, LagoonVault};
+use bardo_base::fabric::CheckReason;
 use bardo_base::model::RuleName;
 use bardo_base::text::SafeText;
 use bardo_base::units::BasisPoints;
@@ -45,27 +46,6 @@ pub const LEAST_SUPPLY: u64 = 1_000_000;
 /// Rise of the share price within the last 100 blocks from which on the operator decides, in basis points. Earnings of 100 blocks
 /// are a fraction of one.
 const SUDDEN_RISE: u32 = 100;
-
-/// Reason for an approval: somebody moved the price of the shares.
-pub const PRICE_JUMPED: &str = "the vault's share price rose by more than 1 % within the last 100 blocks";
-
-/// Reason for an approval: the vault cheats, or somebody moved the price of its shares.
-pub const PAYS_LESS: &str =
-    "it pays less for the shares than they are worth by the vault's price, now or 100 blocks ago";
-
-/// Reason for an approval: a vault that took no requests before gets the shares for a price that its manager sets later.
-pub const NEWLY_ASYNCHRONOUS: &str =
-    "the vault is not known to have taken requests to withdraw 100 blocks ago, and sets the price of this one later";
-
-/// Reason for an approval: nothing says what the shares of a request will pay.
-pub const UNBOUNDED_REQUEST: &str = "nothing bounds what the vault will pay for the shares: its manager, or its price now or 100 blocks ago, is not known";
-
-/// Reason for an approval: the price at which a request would be settled fell.
-pub const PRICE_FELL: &str =
-    "the vault's share price fell within the last 100 blocks, and the request is settled at its price";
-
-/// Reason for an approval: shares of a vault that the policy does not name.
-pub const UNLISTED: &str = "it withdraws from a vault that is not in allowed_vaults";
 
 /// Reason why a call to a vault is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -290,7 +270,7 @@ pub struct VaultGround {
     pub asset: Option<Address>,
     /// All shares, in raw units; `None` if it does not answer.
     pub supply: Option<U256>,
-    /// True if the share price rose suddenly: see [`PRICE_JUMPED`].
+    /// True if the share price rose suddenly: see [`CheckReason::SharePriceRose`].
     pub jumped: bool,
     /// Price of the shares.
     pub price: SharePrice,
@@ -305,13 +285,15 @@ pub struct VaultGround {
 impl VaultGround {
     /// Reason for which the operator decides about an action, beside the operator's own limits; `None` without one. `most` is
     /// the largest part that a withdrawal may lose against the price of the shares.
-    pub fn asks(&self, plan: &VaultPlan, most: BasisPoints) -> Option<&'static str> {
+    pub fn asks(&self, plan: &VaultPlan, most: BasisPoints) -> Option<CheckReason> {
         match plan.call {
-            VaultCall::Deposit { .. } | VaultCall::RequestDeposit { .. } => self.jumped.then_some(PRICE_JUMPED),
+            VaultCall::Deposit { .. } | VaultCall::RequestDeposit { .. } => {
+                self.jumped.then_some(CheckReason::SharePriceRose)
+            }
             // Never refused: the shares may be worth no more. Two units are rounding.
             VaultCall::Redeem { shares } => {
                 let sure = plan.at_least.saturating_add(U256::from(2));
-                lacks(sure, self.price.worth(shares), most.get()).then_some(PAYS_LESS)
+                lacks(sure, self.price.worth(shares), most.get()).then_some(CheckReason::PaysBelowSharePrice)
             }
             // What they bring was settled already, or will be: refusing it helps nobody.
             VaultCall::ClaimShares { .. } | VaultCall::ClaimAssets { .. } | VaultCall::CancelDeposit => None,
@@ -321,16 +303,18 @@ impl VaultGround {
 
     /// Reason for which the operator decides about a request to redeem. Its price is set after the shares are gone: the vault must
     /// have worked like that before, by a manager that it names, at a price that did not just fall.
-    fn asks_request(&self, shares: U256, most: BasisPoints) -> Option<&'static str> {
+    fn asks_request(&self, shares: U256, most: BasisPoints) -> Option<CheckReason> {
         let Some(before) = self.past.filter(|past| past.asynchrony.redemptions) else {
-            return Some(NEWLY_ASYNCHRONOUS);
+            return Some(CheckReason::NewlyAsynchronous);
         };
-        let (Some(now), Some(past)) = (self.price.now, before.price) else { return Some(UNBOUNDED_REQUEST) };
+        let (Some(now), Some(past)) = (self.price.now, before.price) else {
+            return Some(CheckReason::RequestUnbounded);
+        };
         if !self.has_settlers || now.is_zero() {
-            return Some(UNBOUNDED_REQUEST);
+            return Some(CheckReason::RequestUnbounded);
         }
         let alone = |price| SharePrice { now: Some(price), past: None }.worth(shares);
-        lacks(alone(now).saturating_add(U256::from(2)), alone(past), most.get()).then_some(PRICE_FELL)
+        lacks(alone(now).saturating_add(U256::from(2)), alone(past), most.get()).then_some(CheckReason::SharePriceFell)
     }
 }
 

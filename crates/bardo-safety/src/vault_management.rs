@@ -25,6 +25,7 @@ use bardo_abi::aave::{AaveBalance, AavePool};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc4626::Erc4626;
 use bardo_abi::erc7540::{LagoonFactory, LagoonVault};
+use bardo_base::fabric::CheckReason;
 use bardo_base::model::{ActionClass, CapabilityTier, RuleName};
 use bardo_base::units::TokenAmount;
 use golem_chain::multicall::CallBatch;
@@ -42,15 +43,6 @@ const ASKED_RISE: u32 = 100;
 /// Part of the last valuation that may be missing as rounding. Any other fall is the operator's decision: it turns what the depositors
 /// have into the operator's own, and many small ones would do so as well.
 const ROUNDING: u64 = 1_000_000;
-
-/// Reason for an approval: the valuation falls.
-pub const VALUED_LOW: &str = "it values the vault below its last valuation";
-
-/// Reason for an approval: the valuation rises.
-pub const VALUED_HIGH: &str = "it values the vault at more than 1 % above its last valuation";
-
-/// Reason for an approval: a vault that neither the address book nor the policy names.
-pub const UNLISTED: &str = "it manages a vault that is not in allowed_vaults";
 
 /// Reason why a call that manages a vault is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -260,15 +252,15 @@ pub struct ValuedVault {
 
 impl ManageGround {
     /// Reason for which the operator decides, beside the operator's own limits; `None` without one.
-    pub fn asks(&self, plan: &ManagePlan) -> Option<&'static str> {
+    pub fn asks(&self, plan: &ManagePlan) -> Option<CheckReason> {
         let Self::Vault(vault) = self else { return None };
         let (total, last) = (plan.call.total()?, vault.last);
         let missing = last.saturating_sub(total);
         if missing > last / U256::from(ROUNDING) + U256::from(2) {
-            return Some(VALUED_LOW);
+            return Some(CheckReason::ValuedLow);
         }
         let most = U512::from(last) * U512::from(10_000_u32.saturating_add(ASKED_RISE));
-        (U512::from(total) * U512::from(10_000) > most).then_some(VALUED_HIGH)
+        (U512::from(total) * U512::from(10_000) > most).then_some(CheckReason::ValuedHigh)
     }
 }
 

@@ -4,12 +4,12 @@
 use std::fmt;
 
 use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::fabric::{CheckOutcome, Finding, SafetyCheck};
+use bardo_base::fabric::{CheckOutcome, CheckReason, Finding, SafetyCheck};
 use bardo_base::model::Check;
 use bardo_base::text::SafeText;
 
-/// Maximum length of a verdict's sentence, in characters.
-const MAX_DETAIL: usize = 400;
+/// Maximum length of a suggestion, in characters.
+const MAX_SUGGESTION: usize = 400;
 
 /// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Verdict {
     /// Error code of a blocking verdict; `None` if it does not block.
     pub code: Option<ErrorCode>,
     /// Reasons why the action needs approval; empty if it needs none.
-    pub asks: Vec<SafeText>,
+    pub asks: Vec<CheckReason>,
     /// Suggestion that replaces the error code's usual one; `None` if that one helps.
     pub suggestion: Option<SafeText>,
 }
@@ -66,15 +66,15 @@ impl Verdict {
 
     /// Adds a reason why the action needs approval.
     #[must_use]
-    pub fn asking(mut self, why: impl fmt::Display) -> Self {
-        self.asks.push(SafeText::clean(&why.to_string(), MAX_DETAIL));
+    pub fn asking(mut self, why: CheckReason) -> Self {
+        self.asks.push(why);
         self
     }
 
     /// Sets the suggestion.
     #[must_use]
     pub fn suggesting(mut self, what: impl fmt::Display) -> Self {
-        self.suggestion = Some(SafeText::clean(&what.to_string(), MAX_DETAIL));
+        self.suggestion = Some(SafeText::clean(&what.to_string(), MAX_SUGGESTION));
         self
     }
 

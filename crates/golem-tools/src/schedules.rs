@@ -166,6 +166,10 @@ pub struct ScheduleProgress {
     pub newest: Vec<SliceAttempt>,
 }
 
+/// Id of a stored schedule that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct UnreadableSchedule(String);
+
 /// Schedule as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
@@ -282,7 +286,7 @@ impl Schedule {
         Ok(call)
     }
 
-    fn read(row: &Row<'_>) -> rusqlite::Result<Result<Self, String>> {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Result<Self, UnreadableSchedule>> {
         let (id, golem_id, network): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let (account, state, next_at): (Vec<u8>, String, i64) = (row.get(3)?, row.get(4)?, row.get(5)?);
         let (terms, progress): (String, String) = (row.get(6)?, row.get(7)?);
@@ -299,7 +303,7 @@ impl Schedule {
             })
         };
         let schedule = parsed();
-        Ok(schedule.ok_or(id))
+        Ok(schedule.ok_or(UnreadableSchedule(id)))
     }
 
     /// Takes in the end of the present attempt.
@@ -413,7 +417,7 @@ pub fn list(store: &Store, network: &str, owner: Option<&GolemId>) -> Result<(Ve
         for row in rows {
             match row? {
                 Ok(schedule) => found.push(schedule),
-                Err(id) => unreadable.push(id),
+                Err(UnreadableSchedule(id)) => unreadable.push(id),
             }
         }
         Ok((found, unreadable))

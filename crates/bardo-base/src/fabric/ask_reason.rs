@@ -6,6 +6,7 @@ use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use super::CheckReason;
 use crate::display::tool_word;
 use crate::format::{dollars, dollars_above, price, short_hash};
 use crate::id::{CallId, GolemId};
@@ -132,7 +133,9 @@ pub enum AskReason {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         owner: Option<GolemId>,
     },
-    /// A sentence of a check, of another party, or of an unknown version.
+    /// A check asks for the operator's decision.
+    Check(CheckReason),
+    /// A sentence of another party, or of an unknown version.
     Said {
         /// The sentence, cleaned.
         text: SafeText,
@@ -164,7 +167,7 @@ fn ether() -> SafeText {
 }
 
 impl AskReason {
-    /// Reason with a sentence of a check or of another party, which is cleaned.
+    /// Reason with a sentence of another party, which is cleaned.
     pub fn said(text: impl fmt::Display) -> Self {
         Self::Said { text: SafeText::clean(&text.to_string(), MAX_SENTENCE) }
     }
@@ -270,6 +273,7 @@ impl fmt::Display for AskReason {
                 f.write_str(if *cancels { "" } else { " more" })?;
                 f.write_str("; if the original is included first, this one never happens and costs nothing")
             }
+            Self::Check(found) => write!(f, "{found}"),
             Self::Said { text } => write!(f, "{text}"),
         }
     }
@@ -309,6 +313,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::model::RuleName;
 
     fn usd(figure: &str) -> Usd {
         figure.parse().unwrap()
@@ -370,7 +375,14 @@ mod tests {
             },
             AskReason::SecondApproval { limit: Some(usd("500")) },
             AskReason::SecondApproval { limit: None },
-            AskReason::said("a check asks"),
+            AskReason::Check(CheckReason::ManyRevocations { count: 21 }),
+            AskReason::Check(CheckReason::ExitAboveLimit {
+                rule: RuleName::MaxLossBps.into(),
+                limit: SafeText::clean("at most $5", 40),
+            }),
+            AskReason::Check(CheckReason::SellsBelowAverage { sold: vec![SafeText::clean("WETH", 8)], percent: 25 }),
+            AskReason::Check(CheckReason::HookUnknown { open: Vec::new() }),
+            AskReason::said("another party asks"),
         ] {
             let written = serde_json::to_value(&reason).unwrap();
             assert_eq!(serde_json::from_value::<AskReason>(written).unwrap(), reason);

@@ -7,6 +7,7 @@
 
 mod ask_reason;
 mod bus;
+mod check_reason;
 mod event;
 mod finding;
 mod journal;
@@ -17,6 +18,7 @@ mod tool_facts;
 
 pub use ask_reason::{AskReason, HoldingsSale};
 pub use bus::{EventHistory, Fabric, FabricConfig, Receiver};
+pub use check_reason::CheckReason;
 pub use event::{
     AlertChannelChanged, ApprovalOutcome, ApprovalRequested, ApprovalResolved, BindingLimit, BreakerState, Caption,
     CardToken, ChainBlock, ChainHealth, ChainOpened, ChainState, CheckOutcome, DecayCurve, DecayUnit, DirectiveChanged,

@@ -97,7 +97,7 @@ const WORDS: &[(&str, &str)] = &[
     ("Terminal, Survival, Defensive", "Dying, Last reserves, Exits only"),
     ("ground truth", "chain agrees ✓, chain disagrees ✕"),
     ("PolicyCage", "policy contract"),
-    ("hot lane", "limit without second opinion"),
+    ("hot lane", "limit for a second opinion"),
     ("half-open breaker", "one trial allowed"),
     ("Grimoire, episode", "memory, past trade"),
     ("Pi, archetype, profile", "agent, role, tool set"),

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::ledger::MicroUsd;
 use crate::value::PriceConcern;
 use crate::waiting_plan::TxOrigin;
-use bardo_base::fabric::AskReason;
+use bardo_base::fabric::{AskReason, CheckReason};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 
@@ -74,8 +74,8 @@ pub enum ApprovalReason {
         /// Tool and owner of the waiting transaction; `None` if the ledger does not say.
         origin: Option<TxOrigin>,
     },
-    /// A check wants the operator to decide; the text is its explanation.
-    Found(SafeText),
+    /// A check asks for the operator's decision.
+    Found(CheckReason),
 }
 
 impl ApprovalReason {
@@ -114,7 +114,7 @@ impl ApprovalReason {
                     owner: origin.as_ref().map(|origin| origin.golem_id.clone()),
                 }
             }
-            Self::Found(text) => AskReason::Said { text: text.clone() },
+            Self::Found(found) => AskReason::Check(found.clone()),
         }
     }
 
@@ -231,6 +231,7 @@ impl Serialize for ApprovalReason {
 mod tests {
     use super::*;
     use crate::approval::ApprovalNeed;
+    use bardo_base::model::RuleName;
 
     /// A value in millionths of a dollar above a limit in whole dollars.
     fn above(micros: u64, limit: u64, field: &str) -> ApprovalReason {
@@ -258,7 +259,10 @@ mod tests {
             ApprovalReason::HotLane,
             ApprovalReason::Untold,
             ApprovalReason::Authority,
-            ApprovalReason::Found(SafeText::clean("$1,224.056983 is above $1,000.00 (limit)", 200)),
+            ApprovalReason::Found(CheckReason::ExitAboveLimit {
+                rule: RuleName::MaxLossBps.into(),
+                limit: SafeText::clean("$1,000.00", 200),
+            }),
         ] {
             assert!(!shown.covers(&asked(std::slice::from_ref(&new))), "{new}");
             assert!(
@@ -298,8 +302,9 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_of_a_check_is_covered_only_by_the_same_text() {
-        let found = |why: &str| ApprovalReason::Found(SafeText::clean(why, 100));
+    fn a_reason_of_a_check_is_covered_only_by_the_same_finding() {
+        let found =
+            |why: &str| ApprovalReason::Found(CheckReason::GuardianDisagrees { why: SafeText::clean(why, 100) });
         let shown = asked(&[found("it is close to the stop-loss")]);
         assert!(shown.covers(&asked(&[found("it is close to the stop-loss")])));
         assert!(!shown.covers(&asked(&[found("it is closer to the stop-loss")])));

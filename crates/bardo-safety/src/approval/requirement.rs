@@ -36,7 +36,8 @@ fn to_read(preview: &Preview) -> Vec<WarningToRead> {
         add(&mut seen, WarningToRead { text, check: Some(verdict.event()) });
     }
     let mut read: Vec<SafeText> = Vec::new();
-    read.extend(preview.verdicts.iter().flat_map(|verdict| verdict.asks.iter().cloned()));
+    let asks = preview.verdicts.iter().flat_map(|verdict| &verdict.asks);
+    read.extend(asks.map(|why| SafeText::clean(&why.to_string(), LINE)));
     if preview.first_seen {
         let whom: Vec<String> = receivers(preview).iter().map(ToString::to_string).collect();
         read.push(SafeText::clean(&format!("first payment from this account to {}", whom.join(", ")), LINE));

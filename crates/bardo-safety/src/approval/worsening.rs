@@ -512,7 +512,7 @@ fn checks(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
             found.push(Worsening::Check { check: verdict.check, detail });
         }
         for why in verdict.asks.iter().filter(|why| !known.iter().any(|known| known.asks.contains(why))) {
-            found.push(Worsening::Asks(why.clone()));
+            found.push(Worsening::Asks(SafeText::clean(&why.to_string(), LINE)));
         }
     }
     // A check that is missing now no longer protects the account.

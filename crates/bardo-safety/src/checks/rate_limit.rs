@@ -5,17 +5,16 @@ use super::spending_limit::no_ledger;
 use crate::check_inputs::CheckInputs;
 use crate::signing_payload::SigningPayload;
 use crate::verdict::Verdict;
-use bardo_base::display::rule_word;
 use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, Violation};
-use bardo_base::fabric::Finding;
+use bardo_base::fabric::{CheckReason, Finding};
 use bardo_base::format::wait;
 use bardo_base::id::GolemId;
 use bardo_base::model::{Check, RuleName};
+use bardo_base::text::SafeText;
 use golem_chain::network::NetworkKind;
 
-/// Approval reason for a revocation by the operator above the policy's rate.
-const MORE_REVOCATIONS: &str = "revocations, cancellations and refunds in the last 60 minutes reach the policy's \
-                                limit; each costs gas";
+/// Maximum length of the active hours in words, in characters.
+const MAX_HOURS: usize = 200;
 
 /// Checks the action against the rate limits.
 pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
@@ -34,7 +33,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     match if only_revokes { None } else { caps.trade_rate(usage) } {
         Some(_) if exit && by_operator => {}
         // Without the current count, which may grow while the operator reads.
-        Some(rate) if exit => asks = Some(format!("this exit exceeds {}: {}", rule_word(&rate.rule), rate.limit)),
+        Some(rate) if exit => asks = Some(CheckReason::exit_above(&rate)),
         Some(rate) => violations.push(rate),
         None => {}
     }
@@ -42,14 +41,14 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     let revocation = if only_revokes { caps.revocation_rate(usage) } else { None };
     match revocation {
         Some(_) if by_operator => {
-            asks = Some(format!("{} {MORE_REVOCATIONS}", usage.revocations_hour));
+            asks = Some(CheckReason::ManyRevocations { count: usage.revocations_hour });
         }
         Some(violation) => violations.push(violation),
         None => {}
     }
     // The spending limit handles an unknown value.
     match context.request.as_ref().ok().and_then(|request| caps.revocation_gas(usage, request)) {
-        Some(gas) if by_operator => asks = Some(format!("this exceeds {}: {}", gas.rule, gas.limit)),
+        Some(gas) if by_operator => asks = Some(CheckReason::RevocationGas { rule: gas.rule, limit: gas.limit }),
         Some(gas) => violations.push(gas),
         None => {}
     }
@@ -58,7 +57,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     let closed = by_both.into_iter().find(|now| !hours.contains(*now)).filter(|_| !only_revokes);
     if exit && closed.is_some() && by_both.iter().any(|now| hours.contains(*now)) {
         // One of the two is wrong, and neither may open the hours or lock a position in by itself.
-        asks = Some(format!("this exit is outside {} by one of two clocks that differ", hours.describe()));
+        asks = Some(CheckReason::OutsideHours { hours: SafeText::clean(&hours.describe(), MAX_HOURS) });
     } else if let Some(now) = closed {
         let opens = hours.opens_in(now);
         violations.push(

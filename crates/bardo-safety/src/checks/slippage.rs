@@ -6,7 +6,7 @@
 //! The mean remains an outer bound: further than [`STEEP`] below it, the operator must approve.
 
 use alloy::primitives::U256;
-use bardo_base::fabric::Finding;
+use bardo_base::fabric::{CheckReason, Finding};
 
 use crate::check_inputs::CheckInputs;
 use crate::proposal::{ProposalIntent, TradeFigures};
@@ -17,6 +17,7 @@ use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, Violation};
 use bardo_base::format::{dollars, dollars_left, grouped};
 use bardo_base::model::{Check, RuleName};
+use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use golem_chain::token::TokenId;
 
@@ -224,18 +225,12 @@ pub enum FairExchange {
 
 impl FairExchange {
     /// Returns the reason for approval, if one is needed.
-    fn asks(self, values: &ActionValues) -> Option<String> {
-        let mut sold: Vec<&str> = values.outflows.iter().map(|one| one.token.symbol.as_str()).collect();
+    fn asks(self, values: &ActionValues) -> Option<CheckReason> {
+        let mut sold: Vec<SafeText> = values.outflows.iter().map(|one| one.token.symbol.clone()).collect();
         sold.dedup();
-        let sold = if sold.is_empty() { "what it sells".to_owned() } else { sold.join(" and ") };
         match self {
-            Self::Now { steep: true } => Some(format!(
-                "it sells {sold} at a price more than {} % below the 30-minute average of other pools",
-                STEEP / 100
-            )),
-            Self::ByFeed { contested: true } => Some(format!(
-                "the feed of {sold} and the pools of this trade agree, but several other pools show a higher value"
-            )),
+            Self::Now { steep: true } => Some(CheckReason::SellsBelowAverage { sold, percent: STEEP / 100 }),
+            Self::ByFeed { contested: true } => Some(CheckReason::FeedContested { sold }),
             Self::Wholly | Self::Now { steep: false } | Self::ByFeed { contested: false } => None,
         }
     }

@@ -14,9 +14,8 @@ use crate::value::{ActionValues, UnknownValue, is_unlimited};
 use crate::verdict::Verdict;
 use crate::wrapping::GAS_RESERVE;
 use alloy::primitives::U256;
-use bardo_base::display::rule_word;
 use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, Violation};
-use bardo_base::fabric::Finding;
+use bardo_base::fabric::{CheckReason, Finding};
 use bardo_base::format::{dollars, dollars_above, dollars_left, wait};
 use bardo_base::model::{ActionClass, Check, RuleName};
 use bardo_base::units::Usd;
@@ -60,9 +59,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
         let passed = Verdict::passed(Check::SpendingLimit, found);
         // Without figures: they change with every price while the operator reads, and the approval would no longer
         // cover the action.
-        return over.iter().fold(passed, |passed, one| {
-            passed.asking(format_args!("this exit exceeds {}: {}", rule_word(&one.rule), one.limit))
-        });
+        return over.iter().map(CheckReason::exit_above).fold(passed, Verdict::asking);
     }
     let endangers = violations.iter().any(lending::is_about_health);
     let code = if endangers { ErrorCode::SafetyHealthFactor } else { ErrorCode::SafetySpendingLimitExceeded };

@@ -4,7 +4,7 @@
 //! Revocations, cancellations and refunds are checked by tool, chain, kind and wallet only, so that an allowance on an
 //! unlisted token can be revoked.
 
-use bardo_base::fabric::Finding;
+use bardo_base::fabric::{CheckReason, Finding};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -234,7 +234,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
         let (chain_id, book) = (payload.proposal().chain_id, context.network.map(|network| &network.book));
         if let Some(plan) = vault.filter(|plan| !plan.is_allowed(chain_id, rules, book)) {
             if plan.is_exit() {
-                asks = Some(vault_calls::UNLISTED);
+                asks = Some(CheckReason::VaultUnlisted);
             } else {
                 let named = vault_calls::vault_ref(chain_id, plan.vault);
                 found.add(RuleName::AllowedVaults, rules.allowed_vaults.describe(), named, "an allowed vault");
@@ -248,7 +248,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
                     "a vault that allowed_vaults names, so that the equity leaves out what is its depositors'";
                 found.add(RuleName::AllowedVaults, rules.allowed_vaults.describe(), named, would_pass);
             } else {
-                asks = Some(vault_management::UNLISTED);
+                asks = Some(CheckReason::ManagedVaultUnlisted);
             }
         }
         let manages = managed.map(|(plan, _)| plan.target);

@@ -1,7 +1,6 @@
 //! Consent that the operator's policy requires, and the actions that a standing "always" covers. Pure functions of
 //! policy, payload and check inputs.
 
-use super::MAX_CHANGE;
 use crate::approval::{ApprovalNeed, ApprovalReason};
 use crate::check_inputs::CheckInputs;
 use crate::policy::{ItemName, Policy};
@@ -9,12 +8,9 @@ use crate::proposal::ProposalIntent;
 use crate::second_approval::SecondRequirement;
 use crate::signing_payload::SigningPayload;
 use crate::value::is_unlimited;
+use bardo_base::fabric::CheckReason;
 use bardo_base::model::CapabilityTier;
-use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
-
-/// Approval reason for a transfer without another reason.
-pub(crate) const GIVES_AWAY: &str = "every transfer needs your approval under this policy";
 
 /// Dollars that an action spends or exposes to earlier allowances; `None` if unknown, which callers treat as above every
 /// threshold.
@@ -33,7 +29,7 @@ pub(crate) fn of(policy: &Policy, payload: &SigningPayload, inputs: &CheckInputs
     // A transfer cannot be undone: unless the policy sets a threshold for the tool, each one needs approval.
     let own = policy.rules().tools.0.contains_key(proposal.tool.name);
     match proposal.intent == ProposalIntent::Transfer && !own {
-        true => needs.and_asking(ApprovalReason::Found(SafeText::clean(GIVES_AWAY, MAX_CHANGE))),
+        true => needs.and_asking(ApprovalReason::Found(CheckReason::Transfer)),
         false => needs,
     }
 }

@@ -32,7 +32,7 @@ use crate::vault_equity;
 use crate::vault_management;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::fabric::{EventKind, Finding};
+use bardo_base::fabric::{CheckReason, EventKind, Finding};
 use bardo_base::id::GolemId;
 use bardo_base::model::{Check, Phase, RuleName};
 use bardo_base::units::{Rounding, Usd};
@@ -443,14 +443,14 @@ fn asks_of_ground(
     book: &AddressBook,
     has_main: bool,
     limits: &SlippageLimits,
-) -> Vec<String> {
+) -> Vec<CheckReason> {
     let ground = view.vault.as_ref().ok().and_then(Option::as_ref);
     let of_vault =
         ground.zip(vault_calls::plan(proposal)).and_then(|(ground, plan)| ground.asks(&plan, limits.max_loss));
     let managed = view.managed.as_ref().ok().and_then(Option::as_ref);
     let of_managed = managed.zip(vault_management::plan(proposal, book)).and_then(|(ground, plan)| ground.asks(&plan));
     let of_hook = has_main.then(|| hook_gate::asks(view.hook.as_ref())).flatten();
-    of_vault.or(of_managed).map(str::to_owned).into_iter().chain(of_hook).collect()
+    of_vault.or(of_managed).into_iter().chain(of_hook).collect()
 }
 
 #[cfg(test)]

@@ -11,11 +11,16 @@ use crate::chain_snapshot::SnapshotReader;
 use crate::simulate::DeclarationFault;
 use crate::value::UnknownValue;
 use bardo_abi::uniswap_v4::PoolKey;
+use bardo_base::fabric::CheckReason;
 use bardo_base::model::RuleName;
+use bardo_base::text::SafeText;
 use golem_chain::fork::Fork;
 use golem_protocols::uniswap::discovery::PoolReader;
 use golem_protocols::uniswap::hook::{HookFinding, HookReport, HookVerdict, trial};
 use golem_protocols::uniswap::positions::PositionPool;
+
+/// Maximum length of one line about a hook, in characters.
+const MAX_LINE: usize = 200;
 
 /// Evaluates the hook of the pool that a deposit goes to; `None` for a pool without a hook.
 pub(super) async fn evaluated(
@@ -50,18 +55,16 @@ pub(super) fn faults(hook: Option<&Result<HookReport, UnknownValue>>) -> Option<
 }
 
 /// Returns the reason why a deposit in a pool with a hook needs approval; `None` if it does not.
-pub(super) fn asks(hook: Option<&Result<HookReport, UnknownValue>>) -> Option<String> {
+pub(super) fn asks(hook: Option<&Result<HookReport, UnknownValue>>) -> Option<CheckReason> {
     match hook? {
         Ok(report) => match report.verdict {
             HookVerdict::Inert | HookVerdict::Hostile => None,
-            HookVerdict::NoHarmFound => {
-                Some("the pool's hook takes part in what happens there; simulations found no harm".to_owned())
-            }
+            HookVerdict::NoHarmFound => Some(CheckReason::HookTakesPart),
             HookVerdict::Unknown => {
-                let open = report.findings.iter().map(HookFinding::to_string).collect::<Vec<_>>().join("; ");
-                Some(format!("the effect of the pool's hook is not known: {open}"))
+                let line = |finding: &HookFinding| SafeText::clean(&finding.to_string(), MAX_LINE);
+                Some(CheckReason::HookUnknown { open: report.findings.iter().map(line).collect() })
             }
         },
-        Err(why) => Some(format!("the pool's hook could not be evaluated: {why}")),
+        Err(why) => Some(CheckReason::HookNotEvaluated { why: SafeText::clean(&why.to_string(), MAX_LINE) }),
     }
 }

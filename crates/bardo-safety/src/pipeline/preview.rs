@@ -27,7 +27,7 @@ use crate::simulate::{SimulatedEffects, least_out};
 use crate::value::ActionValues;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::fabric::{EventKind, Finding, PermitIssued};
+use bardo_base::fabric::{CheckReason, EventKind, Finding, PermitIssued};
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::model::{Check, Phase, RuleName};
 use bardo_base::text::SafeText;
@@ -211,8 +211,8 @@ impl Pipeline {
         match self.ask_guardian(payload, inputs).await {
             Ok(opinion) => {
                 if !opinion.agrees {
-                    let why = format!("this exit lacks the safety-guardian's agreement: {}", opinion.why);
-                    verdicts.push(Verdict::passed(Check::SpendingLimit, Finding::said(&why)).asking(&why));
+                    let asked = CheckReason::GuardianDisagrees { why: opinion.why.clone() };
+                    verdicts.push(Verdict::passed(Check::SpendingLimit, Finding::said(&asked)).asking(asked));
                 }
                 Some(opinion)
             }

@@ -258,16 +258,16 @@ fn a_request_to_redeem_asks_where_nothing_bounds_its_price() {
     assert_eq!(usual.asks(&plan, most), None);
     let now = |units| VaultGround { price: SharePrice { now: Some(price(units)), past: None }, ..usual };
     for (expected, changed) in [
-        (Some(NEWLY_ASYNCHRONOUS), VaultGround { past: None, ..usual }),
+        (Some(CheckReason::NewlyAsynchronous), VaultGround { past: None, ..usual }),
         (
-            Some(NEWLY_ASYNCHRONOUS),
+            Some(CheckReason::NewlyAsynchronous),
             VaultGround { past: Some(PastVault { asynchrony: Asynchrony::default(), price: whole }), ..usual },
         ),
-        (Some(UNBOUNDED_REQUEST), VaultGround { past: past(None), ..usual }),
-        (Some(UNBOUNDED_REQUEST), VaultGround { has_settlers: false, ..usual }),
-        (Some(UNBOUNDED_REQUEST), VaultGround { price: SharePrice::default(), ..usual }),
-        (Some(UNBOUNDED_REQUEST), now(0)),
-        (Some(PRICE_FELL), now(977)),
+        (Some(CheckReason::RequestUnbounded), VaultGround { past: past(None), ..usual }),
+        (Some(CheckReason::RequestUnbounded), VaultGround { has_settlers: false, ..usual }),
+        (Some(CheckReason::RequestUnbounded), VaultGround { price: SharePrice::default(), ..usual }),
+        (Some(CheckReason::RequestUnbounded), now(0)),
+        (Some(CheckReason::SharePriceFell), now(977)),
         (None, now(979)),
         (None, now(2_000)),
     ] {

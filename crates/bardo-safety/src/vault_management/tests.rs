@@ -134,10 +134,10 @@ fn a_valuation_is_of_what_is_there() {
         assert_eq!(unread.len(), 1, "what other vaults' depositors have is not known");
         let plan = judged(&proposal(&call)).unwrap();
         assert_eq!(ground(0, 1_000_003).asks(&plan), None);
-        assert_eq!(ground(0, 1_000_004).asks(&plan), Some(VALUED_LOW));
+        assert_eq!(ground(0, 1_000_004).asks(&plan), Some(CheckReason::ValuedLow));
         assert_eq!(ground(0, 990_100).asks(&plan), None);
-        assert_eq!(ground(0, 990_099).asks(&plan), Some(VALUED_HIGH));
-        assert_eq!(ground(0, 0).asks(&plan), Some(VALUED_HIGH), "out of nothing");
+        assert_eq!(ground(0, 990_099).asks(&plan), Some(CheckReason::ValuedHigh));
+        assert_eq!(ground(0, 0).asks(&plan), Some(CheckReason::ValuedHigh), "out of nothing");
         // A fifth of a million is another vault's.
         let other = |asset, vault| VaultHolding {
             vault,

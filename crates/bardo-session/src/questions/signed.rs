@@ -4,7 +4,7 @@
 use alloy_primitives::aliases::U160;
 use alloy_primitives::{Address, U256};
 
-use super::{ActionRequest, OrderDetails};
+use super::{ActionAddress, ActionRequest, OrderDetails};
 use crate::content::SignedMessage;
 use bardo_base::format::{grouped, utc};
 use bardo_base::text::SafeText;
@@ -19,6 +19,12 @@ pub struct ReadableMessage {
     pub fields: Vec<(String, String)>,
 }
 
+/// Tokens and addresses that the request knows by name.
+struct KnownNames<'a> {
+    tokens: Vec<KnownToken<'a>>,
+    places: &'a [ActionAddress],
+}
+
 /// Token of an action, with what an amount of it needs.
 struct KnownToken<'a> {
     address: Address,
@@ -28,30 +34,30 @@ struct KnownToken<'a> {
 
 /// Messages inside the calls of an action, in order.
 pub fn inside_calls(action: &ActionRequest) -> Vec<ReadableMessage> {
-    let tokens = tokens(action);
+    let known = known(action);
     match &action.bound {
         Some(bound) => {
             let messages = bound.content.calls.iter().flat_map(|call| &call.messages);
-            messages.map(|message| of_message(message, &tokens)).collect()
+            messages.map(|message| of_message(message, &known)).collect()
         }
-        None => action.raw.iter().flat_map(|call| of_lines(&call.signs, &tokens)).collect(),
+        None => action.raw.iter().flat_map(|call| of_lines(&call.signs, &known)).collect(),
     }
 }
 
 /// Fields of an order that others would settle.
 pub fn order_fields(action: &ActionRequest, order: &OrderDetails) -> Vec<(String, String)> {
-    fields(&order.fields, &tokens(action))
+    fields(&order.fields, &known(action))
 }
 
-fn of_message(message: &SignedMessage, tokens: &[KnownToken<'_>]) -> ReadableMessage {
+fn of_message(message: &SignedMessage, known: &KnownNames<'_>) -> ReadableMessage {
     ReadableMessage {
-        heading: format!("{}, verified by {}", message.kind, message.verifier),
-        fields: fields(&message.fields, tokens),
+        heading: format!("{}, verified by {}", message.kind, known.named(&message.verifier.to_string())),
+        fields: fields(&message.fields, known),
     }
 }
 
 /// Messages of a recording, which keeps them as lines: a heading, then one `name: value` per field.
-fn of_lines(lines: &[SafeText], tokens: &[KnownToken<'_>]) -> Vec<ReadableMessage> {
+fn of_lines(lines: &[SafeText], known: &KnownNames<'_>) -> Vec<ReadableMessage> {
     let mut all: Vec<(String, Vec<(SafeText, SafeText)>)> = Vec::new();
     for line in lines {
         let field = line.as_str().split_once(": ");
@@ -62,23 +68,39 @@ fn of_lines(lines: &[SafeText], tokens: &[KnownToken<'_>]) -> Vec<ReadableMessag
             (_, _) => all.push((line.to_string(), Vec::new())),
         }
     }
-    all.into_iter().map(|(heading, raw)| ReadableMessage { heading, fields: fields(&raw, tokens) }).collect()
+    all.into_iter().map(|(heading, raw)| ReadableMessage { heading, fields: fields(&raw, known) }).collect()
 }
 
-/// Tokens whose decimals the request has.
-fn tokens(action: &ActionRequest) -> Vec<KnownToken<'_>> {
+impl KnownNames<'_> {
+    /// The value as it is; if it is an address of the action with a label, with that label behind it. A token's symbol is not
+    /// a label: its contract chooses it.
+    fn named(&self, value: &str) -> String {
+        let Ok(address) = value.parse::<Address>() else { return value.to_owned() };
+        let of_action = self.places.iter().filter(|place| place.address == address);
+        let label = of_action.clone().find_map(|place| place.label.as_ref()).map(SafeText::as_str);
+        let own = of_action.into_iter().any(|place| place.is_from).then_some("your account");
+        match label.or(own) {
+            Some(name) => format!("{value} ({name})"),
+            None => value.to_owned(),
+        }
+    }
+}
+
+/// Names that the request has: its labelled addresses, and the tokens whose decimals it knows.
+fn known(action: &ActionRequest) -> KnownNames<'_> {
     let content = action.bound.as_ref().map(|bound| &bound.content);
     let flows = content.into_iter().flat_map(|content| content.most_out.iter().chain(&content.least_in));
     let flows = flows.map(|flow| (flow.token, &flow.symbol, flow.decimals));
     let allowances = content.into_iter().flat_map(|content| &content.allowances);
     let allowances = allowances.map(|one| (one.token, &one.symbol, one.decimals));
     let arrival = action.arrival.iter().filter_map(|one| Some((one.address, &one.symbol, one.decimals?)));
-    let known = flows.chain(allowances).chain(arrival);
-    known.filter_map(|(address, symbol, decimals)| Some(KnownToken { address: address?, symbol, decimals })).collect()
+    let all = flows.chain(allowances).chain(arrival);
+    let tokens = all.filter_map(|(address, symbol, decimals)| Some(KnownToken { address: address?, symbol, decimals }));
+    KnownNames { tokens: tokens.collect(), places: &action.places }
 }
 
 /// Names and values for reading. An amount is of the token that was named last.
-fn fields(raw: &[(SafeText, SafeText)], tokens: &[KnownToken<'_>]) -> Vec<(String, String)> {
+fn fields(raw: &[(SafeText, SafeText)], known: &KnownNames<'_>) -> Vec<(String, String)> {
     let mut named: Option<&KnownToken<'_>> = None;
     let mut all = Vec::with_capacity(raw.len());
     for (name, value) in raw {
@@ -86,7 +108,7 @@ fn fields(raw: &[(SafeText, SafeText)], tokens: &[KnownToken<'_>]) -> Vec<(Strin
         let shown = match name {
             "token" | "input token" | "inputToken" | "output token" | "outputToken" => {
                 let address = value.parse::<Address>().ok();
-                named = tokens.iter().find(|token| Some(token.address) == address);
+                named = known.tokens.iter().find(|token| Some(token.address) == address);
                 named.map_or_else(|| value.to_owned(), |token| format!("{value} ({})", token.symbol))
             }
             "amount" | "maximum input" | "inputAmount" | "minimum output" | "outputAmount" => amount(value, named),
@@ -94,7 +116,7 @@ fn fields(raw: &[(SafeText, SafeText)], tokens: &[KnownToken<'_>]) -> Vec<(Strin
                 Ok(seconds) => utc(seconds.saturating_mul(1_000)),
                 Err(_) => value.to_owned(),
             },
-            _ => value.to_owned(),
+            _ => known.named(value),
         };
         all.push((field_word(name).to_owned(), shown));
     }
@@ -136,6 +158,7 @@ fn amount(value: &str, token: Option<&KnownToken<'_>>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::questions::AddressPart;
 
     fn text(words: &str) -> SafeText {
         SafeText::clean(words, 400)
@@ -145,10 +168,22 @@ mod tests {
     fn amounts_are_in_whole_tokens_and_times_are_dates() {
         let (weth, dai) = (Address::repeat_byte(1), Address::repeat_byte(2));
         let symbol = text("WETH");
-        let tokens = [KnownToken { address: weth, symbol: &symbol, decimals: 18 }];
+        let (router, me) = (Address::repeat_byte(3), Address::repeat_byte(4));
+        let place = |address, label: Option<&str>, is_from| ActionAddress {
+            part: AddressPart::Spender,
+            address,
+            label: label.map(text),
+            listed: false,
+            in_book: false,
+            is_from,
+            first_seen: false,
+        };
+        let places = [place(router, Some("Universal Router"), false), place(me, None, true)];
+        let tokens = vec![KnownToken { address: weth, symbol: &symbol, decimals: 18 }];
+        let known = KnownNames { tokens, places: &places };
         let read = |raw: &[(&str, String)]| {
             let raw: Vec<_> = raw.iter().map(|(name, value)| (text(name), text(value))).collect();
-            fields(&raw, &tokens).into_iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>()
+            fields(&raw, &known).into_iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>()
         };
         assert_eq!(
             read(&[
@@ -163,6 +198,15 @@ mod tests {
                 // `date -u -d @1795721328`
                 "allowance ends: 2026-11-26 19:28:48Z".to_owned(),
                 "nonce: 1".to_owned(),
+            ]
+        );
+        let parties = read(&[("spender", router.to_string()), ("swapper", me.to_string()), ("to", dai.to_string())]);
+        assert_eq!(
+            parties,
+            [
+                format!("spender: {router} (Universal Router)"),
+                format!("swapper: {me} (your account)"),
+                format!("to: {dai}"),
             ]
         );
         // The decimals of another token are unknown, and those of the token before it do not count.
@@ -180,7 +224,7 @@ mod tests {
     #[test]
     fn lines_of_a_recording_are_its_messages() {
         let lines = ["A, verified by 0x1", "amount: 1000", "B, verified by 0x2", "sigDeadline: 0"].map(text);
-        let read = of_lines(&lines, &[]);
+        let read = of_lines(&lines, &KnownNames { tokens: Vec::new(), places: &[] });
         assert_eq!(read.len(), 2);
         assert_eq!(read[0].heading, "A, verified by 0x1");
         assert_eq!(read[0].fields, [("amount".to_owned(), "1,000 smallest units".to_owned())]);

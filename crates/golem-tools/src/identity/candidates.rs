@@ -14,7 +14,7 @@ use bardo_base::text::SafeText;
 use golem_chain::multicall::CallBatch;
 use golem_protocols::erc8004::directory::{AgentFile, RegistrySet};
 use golem_protocols::erc8004::reputation::AuditedFeedback;
-use golem_protocols::erc8004::subgraph::SubgraphAgents;
+use golem_protocols::erc8004::subgraph::{SubgraphAgents, SubgraphError};
 
 /// Age of a subgraph's last block, relative to the chain's newest, from which it is not used, in seconds: one hour.
 const MAX_AGE_SECONDS: u64 = 3_600;
@@ -43,32 +43,52 @@ pub(super) struct ConfirmedAgent {
     pub(super) feedback: Vec<AuditedFeedback>,
 }
 
+/// Reason why a chain's subgraph is not used, although one is configured.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum UnusedSubgraph {
+    /// It does not answer, or not in its published form.
+    #[error(transparent)]
+    Answer(#[from] SubgraphError),
+    /// Its newest block is not one of the chain.
+    #[error("its block {block} is not on the chain")]
+    NotOnChain {
+        /// Number of the block.
+        block: u64,
+    },
+    /// Its newest block is too old.
+    #[error("it is {seconds} s behind the chain")]
+    Behind {
+        /// Age of its newest block.
+        seconds: u64,
+    },
+}
+
 impl Candidates {
-    /// Asks the chain's subgraph; `Ok(None)` if none is configured. `Err` says why it is not used.
+    /// Asks the chain's subgraph; `Ok(None)` if none is configured. The inner error says why it is not used.
     ///
     /// # Errors
     /// The errors of the chain are the outer ones; the inner one is the subgraph's.
     pub(super) async fn find(
         context: &CallContext,
         chain: &ConnectedChain,
-    ) -> Result<Result<Option<Self>, String>, ToolError> {
+    ) -> Result<Result<Option<Self>, UnusedSubgraph>, ToolError> {
         let Some(subgraph) = context.world.agent_files.subgraphs.get(&chain.network().chain_id) else {
             return Ok(Ok(None));
         };
         let registries = index::registries(chain)?;
         let named = match subgraph.agents(registries.identity.chain_id).await {
             Ok(named) => named,
-            Err(error) => return Ok(Err(error.to_string())),
+            Err(error) => return Ok(Err(error.into())),
         };
         let head = newest(chain).await?;
         let (number, hash) = named.block;
         if number > head.number || !is_on_chain(chain, (number, hash)).await? {
-            return Ok(Err(format!("its block {number} is not on the chain")));
+            return Ok(Err(UnusedSubgraph::NotOnChain { block: number }));
         }
         let indexed = block(chain, number.into()).await?.map_or(0, |block| block.time);
         let age = head.time.saturating_sub(indexed);
         if age > MAX_AGE_SECONDS {
-            return Ok(Err(format!("it is {age} s behind the chain")));
+            return Ok(Err(UnusedSubgraph::Behind { seconds: age }));
         }
         index::check_code(chain, &registries, head.hash).await?;
         Ok(Ok(Some(Self { named, head, registries })))

@@ -310,7 +310,7 @@ impl<'a> Place<'a> {
             match Candidates::find(context, chain).await? {
                 Ok(Some(named)) => return Ok(Self { chain, lookup: Lookup::Subgraph(named), problem }),
                 Ok(None) => {}
-                Err(why) => problem = Some(why),
+                Err(why) => problem = Some(why.to_string()),
             }
         }
         Ok(Self { chain, lookup: Lookup::Registries(chain.agents.read(chain).await?), problem })
@@ -470,7 +470,7 @@ fn agent_card(file: &ReadRegistration, read: Option<&OutsideRead<AgentCard>>) ->
     };
     Some(match read {
         None => described,
-        Some(Err(why)) => A2aAgentCard { problem: Some(why.clone()), ..described },
+        Some(Err(why)) => A2aAgentCard { problem: Some(why.to_string()), ..described },
         Some(Ok(card)) => A2aAgentCard {
             name: Some(card.name.to_string()),
             description: Some(card.description.to_string()),

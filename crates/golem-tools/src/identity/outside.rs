@@ -10,8 +10,9 @@ use futures::stream;
 
 use crate::engine::{CallContext, ConnectedChain};
 use bardo_base::text::SafeText;
-use golem_protocols::erc8004::card::{AgentCard, MAX_CARD};
-use golem_protocols::erc8004::file::ReadRegistration;
+use golem_protocols::erc8004::card::{AgentCard, CardError, MAX_CARD};
+use golem_protocols::erc8004::file::{FileError, ReadRegistration};
+use golem_protocols::erc8004::files::FileFetchError;
 
 /// Time in which a page's files or cards must arrive. Later ones are left out.
 const TIME_LIMIT: Duration = Duration::from_millis(2_500);
@@ -20,8 +21,28 @@ const MOST: usize = 20;
 /// Number of requests at once.
 const AT_ONCE: usize = 10;
 
+/// Reason why one file could not be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OutsideReadError {
+    /// The file's address has characters that the sanitiser changed.
+    #[error("its address contains characters that no address has")]
+    Address,
+    /// The file did not arrive, or is not what its address promises.
+    #[error(transparent)]
+    Fetch(#[from] FileFetchError),
+    /// The bytes are not a registration file.
+    #[error(transparent)]
+    Registration(#[from] FileError),
+    /// The agent card is longer than [`MAX_CARD`].
+    #[error("{0} bytes are too long for an agent card")]
+    CardTooLong(usize),
+    /// The bytes are not an agent card.
+    #[error(transparent)]
+    Card(#[from] CardError),
+}
+
 /// Outcome of reading one file.
-pub(super) type OutsideRead<T> = Result<T, String>;
+pub(super) type OutsideRead<T> = Result<T, OutsideReadError>;
 
 /// Reads registration files, by agent. Agents whose files do not arrive in time are not in the result.
 pub(super) async fn registrations(
@@ -29,7 +50,7 @@ pub(super) async fn registrations(
     chain: &ConnectedChain,
     wanted: &[(U256, SafeText)],
 ) -> BTreeMap<U256, OutsideRead<ReadRegistration>> {
-    read_all(context, chain, wanted, |bytes| ReadRegistration::read(bytes).map_err(|error| error.to_string())).await
+    read_all(context, chain, wanted, |bytes| Ok(ReadRegistration::read(bytes)?)).await
 }
 
 /// Reads A2A agent cards, by agent. Agents whose cards do not arrive in time are not in the result.
@@ -39,8 +60,8 @@ pub(super) async fn cards(
     wanted: &[(U256, SafeText)],
 ) -> BTreeMap<U256, OutsideRead<AgentCard>> {
     let parsed = |bytes: &[u8]| match bytes.len() {
-        length if length > MAX_CARD => Err(format!("{length} bytes are too long for an agent card")),
-        _ => AgentCard::read(bytes).map_err(|error| error.to_string()),
+        length if length > MAX_CARD => Err(OutsideReadError::CardTooLong(length)),
+        _ => Ok(AgentCard::read(bytes)?),
     };
     read_all(context, chain, wanted, parsed).await
 }
@@ -56,9 +77,9 @@ async fn read_all<T>(
     let wanted: Vec<(U256, SafeText)> = wanted.iter().take(MOST).cloned().collect();
     let requests = wanted.into_iter().map(|(id, address)| async move {
         if address.altered() {
-            return (id, Err("its address contains characters that no address has".to_owned()));
+            return (id, Err(OutsideReadError::Address));
         }
-        (id, files.read(address.as_str()).await.map_err(|error| error.to_string()))
+        (id, files.read(address.as_str()).await.map_err(OutsideReadError::from))
     });
     let mut arriving = stream::iter(requests).buffer_unordered(AT_ONCE);
     let limit = tokio::time::sleep(TIME_LIMIT);

@@ -13,7 +13,7 @@ use crate::engine::CallContext;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_safety::pipeline::{CommitOutcome, CommitState};
 use golem_protocols::erc8004::file;
-use golem_protocols::erc8004::files::IpfsNode;
+use golem_protocols::erc8004::files::{IpfsNode, UploadError};
 use golem_protocols::erc8004::publication::content_uri;
 
 /// Number of attempts to store a file whose identifier is on the chain.
@@ -27,7 +27,7 @@ pub(super) struct PublishedFile {
     /// Node that stores it; `None` for a file on the chain.
     node: Option<Arc<IpfsNode>>,
     /// Outcome at the node; `None` before one.
-    stored: Option<Result<(), String>>,
+    stored: Option<Result<(), UploadError>>,
 }
 
 impl PublishedFile {
@@ -72,7 +72,7 @@ impl PublishedFile {
                     self.stored = Some(Ok(()));
                     return;
                 }
-                Err(error) => self.stored = Some(Err(error.to_string())),
+                Err(error) => self.stored = Some(Err(error)),
             }
             if attempt < ATTEMPTS {
                 tokio::time::sleep(PAUSE).await;

@@ -24,6 +24,7 @@ use bardo_base::model::{
 };
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::network::{DataFees, KnownContract};
+use golem_chain::price::PriceUnknown;
 use golem_chain::provider::ProviderError;
 use golem_chain::sender::{FeeQuote, FeeRules, SenderError, estimate_fees};
 
@@ -153,7 +154,7 @@ impl ReadTool for GetGasPrice {
                 chain.network(),
                 chain.network().name
             )),
-            (Err(reason), DataFee::None | DataFee::Of(_)) => Some(reason.clone()),
+            (Err(reason), DataFee::None | DataFee::Of(_)) => Some(reason.to_string()),
             (Ok(_), DataFee::None | DataFee::Of(_)) => None,
         };
         let price = price.ok();
@@ -188,11 +189,25 @@ impl ReadTool for GetGasPrice {
     }
 }
 
-/// Price of the native token, or the reason why there is none.
-async fn native_price(chain: &ConnectedChain) -> Result<Usd, String> {
+/// Reason why the native token has no price.
+#[derive(Debug, thiserror::Error)]
+enum NoNativePrice {
+    /// The address book does not name the token that wraps it.
+    #[error("this chain's wrapped native token is unknown")]
+    UnknownToken,
+    /// No price source knows it.
+    #[error(transparent)]
+    Unpriced(#[from] PriceUnknown),
+}
+
+/// Price of the native token in dollars.
+///
+/// # Errors
+/// [`NoNativePrice`] if there is none.
+async fn native_price(chain: &ConnectedChain) -> Result<Usd, NoNativePrice> {
     let wrapped = chain.network().book.contract(KnownContract::WrappedNative);
-    let wrapped = wrapped.ok_or_else(|| "this chain's wrapped native token is unknown".to_owned())?;
-    chain.prices.price(wrapped).await.map(|price| price.usd).map_err(|unknown| unknown.to_string())
+    let wrapped = wrapped.ok_or(NoNativePrice::UnknownToken)?;
+    Ok(chain.prices.price(wrapped).await?.usd)
 }
 
 /// Data fees of the usual actions, in their order.

@@ -97,7 +97,7 @@ fn a_preview_gives_each_reason_for_its_approval_once() {
     trade.receive_reply(count, CommandReply::Reply(answer), &world.known());
     world.offer = Some(held());
     let text = drawn(&trade, &world, AREA);
-    assert!(text.contains("above your $2,000 limit without second opinion"), "{text}");
+    assert!(text.contains("above your $2,000 limit for a second opinion"), "{text}");
     assert_eq!(text.matches("needs approval").count(), 1, "{text}");
 }
 

@@ -443,13 +443,13 @@ fn label_rows(rows: &mut Vec<Row>, action: &ActionRequest) {
     }
 }
 
-/// Rows of all checks with their figures. A mark stays with its word.
 /// Number of checks that compared the action with a rule and let it pass.
 fn passed(action: &ActionRequest) -> usize {
     let compared = action.checks.iter().filter(|check| check.finding != Finding::NoCage);
     compared.filter(|check| check.outcome == CheckOutcome::Passed).count()
 }
 
+/// Rows of all checks with their figures. A mark stays with its word.
 fn check_rows(rows: &mut Vec<Row>, action: &ActionRequest, columns: usize) {
     let mut row = Row::default();
     for check in &action.checks {

@@ -1,7 +1,7 @@
 //! Every kind of change for the worse on its own, and every change that is expected while an operator reads.
 
 use alloy::primitives::{B256, U160};
-use bardo_base::fabric::Finding;
+use bardo_base::fabric::{CheckReason, Finding};
 
 use super::*;
 use crate::approval::ApprovalNeed;
@@ -243,10 +243,10 @@ fn every_change_for_the_worse_is_reported_once_in_readable_units() {
             "a check asks",
             as_is,
             |preview| {
-                preview.verdicts[1] =
-                    Verdict::passed(Check::SlippageGuard, Finding::said("as it should be")).asking("no price feed");
+                preview.verdicts[1] = Verdict::passed(Check::SlippageGuard, Finding::said("as it should be"))
+                    .asking(CheckReason::VaultUnlisted);
             },
-            &["also needs approval because no price feed"],
+            &["also needs approval because it withdraws from a vault that is not in allowed_vaults"],
         ),
         (
             "a new reason",
