@@ -270,7 +270,7 @@ fn life(first: u64) -> Vec<Arc<Event>> {
         let call = Some(CallId::new(samples::START_MILLIS + 500_000 + number));
         let title = text("Swap 0.6 WETH for >= 258.53 UNI");
         let (reasons, lapses_at) = (Vec::new(), samples::START_MILLIS);
-        let asked = ApprovalRequested { permit_id, title, reasons, lapses_at, passes_by_itself: false };
+        let asked = ApprovalRequested { permit_id, title, reasons, lapses_at, passes_by_itself: false, renewal: None };
         let reason = Some(text("wait for gas"));
         let start = ToolStart {
             tool_name: "uniswap_execute_swap".into(),

@@ -266,7 +266,8 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
         is_order: false,
     };
     let (title, reasons) = (text("Swap"), vec![AskReason::said("big")]);
-    let asked = ApprovalRequested { permit_id: permit(), title, reasons, lapses_at: 1, passes_by_itself: false };
+    let asked =
+        ApprovalRequested { permit_id: permit(), title, reasons, lapses_at: 1, passes_by_itself: false, renewal: None };
     let refused = ApprovalResolved {
         permit_id: permit(),
         outcome: ApprovalOutcome::Refused,

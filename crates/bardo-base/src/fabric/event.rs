@@ -409,6 +409,19 @@ pub struct ApprovalRequested {
     /// True if the action proceeds at the end unless it is rejected; otherwise the request lapses.
     #[serde(default)]
     pub passes_by_itself: bool,
+    /// How an open request changed when its action was simulated again; `None` for a new request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renewal: Option<RequestRenewal>,
+}
+
+/// Change of an open approval request by another simulation of its action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestRenewal {
+    /// Nothing became worse: what was read and chosen stands.
+    AsGood,
+    /// Something became worse: it must be read again.
+    Worse,
 }
 
 /// Outcome of an approval request.

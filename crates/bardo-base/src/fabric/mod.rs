@@ -25,9 +25,9 @@ pub use event::{
     EndState, Event, EventKind, Exclusivity, FabricFault, FabricGap, FillerOffer, GolemState, GolemThought,
     HaltChanged, IntentStatus, IntentUpdate, LeastOut, LendingLiquidated, LendingVitals, LimitUsage, LimitsChanged,
     MemoryHits, OrderFill, OrderStatus, OrderUpdate, PermitIssued, PermitRefused, PermitUsed, PhaseChanged,
-    PolicyChange, PolicyChanged, PolicyState, ResultCard, SessionOpened, SimulatedChange, SpendState, SpriteChanged,
-    SpriteState, StopLossState, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified, TxPlace,
-    TxPurpose, TxState, TxUpdate, Vitals,
+    PolicyChange, PolicyChanged, PolicyState, RequestRenewal, ResultCard, SessionOpened, SimulatedChange, SpendState,
+    SpriteChanged, SpriteState, StopLossState, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified,
+    TxPlace, TxPurpose, TxState, TxUpdate, Vitals,
 };
 pub use finding::{Finding, LiquidationMove, SafetyCheck, health_factor};
 pub use journal::{JournalError, read as read_journal};

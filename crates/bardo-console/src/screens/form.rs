@@ -455,8 +455,8 @@ pub(super) mod tests {
     fn help_has_the_names_that_the_form_shows() {
         for (description, shown) in [
             (
-                "Amount of token_in in whole tokens, such as \"1.5\".",
-                "Amount of token in in whole tokens, such as \"1.5\".",
+                "Amount of token_in, in whole tokens, such as \"1.5\".",
+                "Amount of token in, in whole tokens, such as \"1.5\".",
             ),
             (
                 "Id of the intent, as returned by uniswap_submit_cross_chain_intent.",

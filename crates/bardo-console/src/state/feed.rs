@@ -201,7 +201,10 @@ impl Feed {
             return;
         }
         self.last = event.seq;
-        if let Some(line) = line(event, &self.chains).filter(|_| !self.repeats_status(event)) {
+        if let Some(mut line) = line(event, &self.chains).filter(|_| !self.repeats_status(event)) {
+            if self.renews_offer(event) {
+                line.level = LogLevel::Detail;
+            }
             push(&mut self.lines, line, LINES_KEPT);
         }
         self.fold(event);
@@ -318,8 +321,15 @@ impl Feed {
             EventKind::IntentUpdate(intent) => {
                 self.intents.get(intent.intent_id).is_some_and(|known| known.status == intent.status)
             }
+            EventKind::GolemNow(now) => self.now.as_ref().is_some_and(|known| known.now == now.now),
             _ => false,
         }
+    }
+
+    /// Returns true for the offer of a call that waits for the operator: its action was simulated again, which the request says.
+    fn renews_offer(&self, event: &Event) -> bool {
+        matches!(event.kind, EventKind::PermitIssued(_))
+            && event.call_id.and_then(|id| self.call(id)).is_some_and(CallSeen::has_open_request)
     }
 
     fn fold(&mut self, event: &Arc<Event>) {

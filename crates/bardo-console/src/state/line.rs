@@ -8,7 +8,7 @@ use crate::widgets::words::{check_word, counted, failure_words, finding_words, o
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{
     AlertChannelChanged, ApprovalOutcome, ApprovalResolved, ChainHealth, ChainState, CheckOutcome, Event, EventKind,
-    IntentStatus, IntentUpdate, OrderStatus, OrderUpdate, SafetyCheck, SpriteState, TxState, TxUpdate,
+    IntentStatus, IntentUpdate, OrderStatus, OrderUpdate, RequestRenewal, SafetyCheck, SpriteState, TxState, TxUpdate,
 };
 use bardo_base::format::short_hash;
 use bardo_base::id::{CallId, GolemId};
@@ -119,7 +119,12 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(LogLevel
         }
         EventKind::ApprovalRequested(asked) => {
             let silence = if asked.passes_by_itself { "; it goes ahead unless you reject it" } else { "" };
-            (LogLevel::Care, "approval:requested", format!("needs your decision: {}{silence}", asked.title))
+            let (level, words) = match asked.renewal {
+                None => (LogLevel::Care, "needs your decision"),
+                Some(RequestRenewal::AsGood) => (LogLevel::Detail, "simulated again, still needs your decision"),
+                Some(RequestRenewal::Worse) => (LogLevel::Care, "changed for the worse, needs your decision"),
+            };
+            (level, "approval:requested", format!("{words}: {}{silence}", asked.title))
         }
         EventKind::ApprovalResolved(resolved) => answer_line(resolved),
         EventKind::TxUpdate(update) => transaction_line(update),

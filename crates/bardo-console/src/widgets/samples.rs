@@ -334,6 +334,7 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
                 reasons: vec![AskReason::said("above your $500 limit")],
                 lapses_at: START_MILLIS + 48_000,
                 passes_by_itself: false,
+                renewal: None,
             }),
         ));
         events

@@ -30,7 +30,7 @@ use crate::stop::{self, StopCategory};
 use crate::vault_management;
 use crate::wrapping::only_unwraps;
 use bardo_base::clock::Clock;
-use bardo_base::fabric::{ApprovalRequested, AskReason, EventKind, Fabric};
+use bardo_base::fabric::{ApprovalRequested, AskReason, EventKind, Fabric, RequestRenewal};
 use bardo_base::id::{GolemId, PermitId};
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
@@ -385,7 +385,7 @@ impl ApprovalQueue {
             number
         };
         if refused.is_none() {
-            self.announce(&preview, reasons, ends_at, passes_by_itself);
+            self.announce(&preview, reasons, (ends_at, passes_by_itself), None);
         }
         PendingApproval {
             queue: self.clone(),
@@ -476,7 +476,7 @@ impl ApprovalQueue {
             state.next += 1;
             state.next
         };
-        self.announce(&preview, reasons, ends_at, false);
+        self.announce(&preview, reasons, (ends_at, false), None);
         PendingApproval {
             queue: self.clone(),
             number,
@@ -500,7 +500,13 @@ impl ApprovalQueue {
         }
     }
 
-    fn announce(&self, preview: &Preview, reasons: Vec<AskReason>, ends_at: u64, passes_by_itself: bool) {
+    fn announce(
+        &self,
+        preview: &Preview,
+        reasons: Vec<AskReason>,
+        (ends_at, passes_by_itself): (u64, bool),
+        renewal: Option<RequestRenewal>,
+    ) {
         let proposal = preview.payload.proposal();
         let requested = ApprovalRequested {
             permit_id: preview.permit.permit_id,
@@ -508,6 +514,7 @@ impl ApprovalQueue {
             reasons,
             lapses_at: ends_at,
             passes_by_itself,
+            renewal,
         };
         let kind = EventKind::ApprovalRequested(requested);
         self.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);

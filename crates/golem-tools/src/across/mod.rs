@@ -37,7 +37,7 @@ pub struct RouteParams {
     /// Token received on the destination chain: symbol or 0x address. Defaults to the symbol of token_in.
     #[serde(default)]
     pub token_out: Option<String>,
-    /// Amount of token_in in whole tokens. "max" is the wallet's whole balance.
+    /// Amount of token_in, in whole tokens. "max" is the wallet's whole balance.
     pub amount: String,
     /// Source chain: name, alias or decimal id.
     pub source_chain: String,

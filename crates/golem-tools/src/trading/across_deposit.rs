@@ -43,7 +43,7 @@ pub struct Params {
     /// Token received on the destination chain: symbol or 0x address. Defaults to the symbol of token_in.
     #[serde(default)]
     token_out: Option<String>,
-    /// Amount of token_in in whole tokens. "max" is the wallet's whole balance.
+    /// Amount of token_in, in whole tokens. "max" is the wallet's whole balance.
     amount: String,
     /// Source chain: name, alias or decimal id.
     source_chain: String,

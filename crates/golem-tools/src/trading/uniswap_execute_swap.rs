@@ -60,7 +60,7 @@ pub struct Params {
     token_in: String,
     /// Token received: symbol or 0x address.
     token_out: String,
-    /// Amount of token_in in whole tokens, such as "500" or "1.5". "max" is the wallet's whole balance; for the native
+    /// Amount of token_in, in whole tokens, such as "500" or "1.5". "max" is the wallet's whole balance; for the native
     /// token, minus a reserve for gas.
     amount: String,
     /// Chain name, alias or decimal id.

@@ -40,7 +40,7 @@ pub struct Params {
     token_in: String,
     /// Token received: symbol or 0x address.
     token_out: String,
-    /// Amount of token_in in whole tokens. "max" is the wallet's whole balance.
+    /// Amount of token_in, in whole tokens. "max" is the wallet's whole balance.
     amount: String,
     /// Least price of one whole token_in in whole tokens of token_out, such as "3600". It must be above what the pools pay
     /// now.

@@ -56,7 +56,7 @@ pub struct Params {
     token_in: String,
     /// Token received on the destination chain: symbol or 0x address.
     token_out: String,
-    /// Amount of token_in in whole tokens. "max" is the wallet's whole balance.
+    /// Amount of token_in, in whole tokens. "max" is the wallet's whole balance.
     amount: String,
     /// Source chain: name, alias or decimal id.
     source_chain: String,

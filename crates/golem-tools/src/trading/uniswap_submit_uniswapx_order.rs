@@ -34,7 +34,7 @@ pub struct Params {
     token_in: String,
     /// Token received: symbol or 0x address.
     token_out: String,
-    /// Amount of token_in in whole tokens. "max" is the wallet's whole balance.
+    /// Amount of token_in, in whole tokens. "max" is the wallet's whole balance.
     amount: String,
     /// Chain name, alias or decimal id.
     chain: String,

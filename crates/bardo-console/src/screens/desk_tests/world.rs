@@ -320,6 +320,7 @@ fn decided(words: SampleWords<'_>) -> Vec<Arc<Event>> {
             reasons: vec![],
             lapses_at,
             passes_by_itself,
+            renewal: None,
         })
     };
     let resolved = |outcome, reason: Option<&str>| {

@@ -146,6 +146,11 @@ pub struct CallSeen {
 }
 
 impl CallSeen {
+    /// Returns true while the call's approval request is open, as its events tell.
+    pub(super) fn has_open_request(&self) -> bool {
+        self.asked.is_some() && self.resolved.is_none() && self.end.is_none()
+    }
+
     /// Chain id and gas cost in wei of each of its transactions that is in a block.
     pub fn gas_costs(&self) -> Vec<(u64, U256)> {
         let mut paid: BTreeMap<B256, (u64, U256)> = BTreeMap::new();

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::widgets::samples;
 use bardo_base::fabric::{
-    DecayUnit, IntentStatus, OrderFill, OrderStatus, RedactedParams, ResultCard, ToolEnd, ToolStart, ToolVerified,
-    TxPlace, TxState, TxUpdate,
+    DecayUnit, IntentStatus, OrderFill, OrderStatus, RedactedParams, RequestRenewal, ResultCard, ToolEnd, ToolStart,
+    ToolVerified, TxPlace, TxState, TxUpdate,
 };
 use bardo_base::id::GolemId;
 use bardo_base::model::CardKind;
@@ -573,12 +573,46 @@ fn an_auction_that_waits_shows_what_it_pays_and_gets_at_least() {
         reasons: Vec::new(),
         lapses_at: 1_700_000_060_000,
         passes_by_itself: false,
+        renewal: None,
     };
     feed.take(&event_of(3, 1, EventKind::ApprovalRequested(asked)));
     let shown = card_text(&feed.calls[0]);
     for words in ["WAITS FOR YOU", "pay 36.4987 UNI $286.78", "get at least 284.5 USDC", "offer 0:57 left"] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
+}
+
+#[test]
+fn a_request_that_is_simulated_again_is_no_news_unless_something_became_worse() {
+    let mut feed = Feed::default();
+    let sold = json!({ "token_in": "UNI", "token_out": "USDC", "amount": "36.4987", "chain": "ethereum" });
+    feed.take(&event_of(1, 1, started("uniswap_execute_swap", &sold)));
+    let asked = |renewal| {
+        EventKind::ApprovalRequested(bardo_base::fabric::ApprovalRequested {
+            permit_id: bardo_base::id::PermitId::random(),
+            title: SafeText::clean("Auction", 20),
+            reasons: Vec::new(),
+            lapses_at: 1_700_000_060_000,
+            passes_by_itself: false,
+            renewal,
+        })
+    };
+    let waits = || now("Selling UNI: it waits for you.");
+    for (seq, kind) in [
+        (2, offered(true)),
+        (3, asked(None)),
+        (4, waits()),
+        (5, offered(true)),
+        (6, asked(Some(RequestRenewal::AsGood))),
+        (7, waits()),
+        (8, offered(true)),
+        (9, asked(Some(RequestRenewal::Worse))),
+    ] {
+        feed.take(&event_of(seq, 1, kind));
+    }
+    let told: Vec<u64> = feed.lines.iter().filter(|line| line.level > LogLevel::Detail).map(|line| line.seq).collect();
+    assert_eq!(told, [2, 3, 4, 9]);
+    assert!(feed.lines.back().is_some_and(|line| line.text.as_str().starts_with("changed for the worse")));
 }
 
 #[test]

@@ -1157,6 +1157,7 @@ fn asks(state: &State) -> Input {
         reasons: vec![],
         lapses_at: state.clock.now_millis + 60_000,
         passes_by_itself: false,
+        renewal: None,
     };
     let event = Event {
         seq: state.session.feed.last + 1,

@@ -55,6 +55,7 @@ fn a_story_is_told_in_words_and_names_a_call_once() {
         reasons: vec![],
         lapses_at: samples::START_MILLIS + 9,
         passes_by_itself: false,
+        renewal: None,
     };
     let resolved = ApprovalResolved {
         permit_id: asked.permit_id,

@@ -71,6 +71,7 @@ fn a_call_that_silence_lets_pass_waits_for_nobody() {
             reasons: vec![],
             lapses_at: samples::START_MILLIS + 48_000,
             passes_by_itself,
+            renewal: None,
         })
     };
     let begun = || start("uniswap_execute_swap", samples::swap_params());

@@ -15,6 +15,7 @@ fn states<M: Clone>(
             reasons: vec![AskReason::said("above your $500 limit")],
             lapses_at: START_MILLIS + 48_000,
             passes_by_itself,
+            renewal: None,
         })
     };
     let resolved = |outcome, reason: Option<&str>| {

@@ -17,7 +17,7 @@ use crate::audit::{AuditError, AuditKind, AuditNote};
 use crate::pipeline::Preview;
 use crate::second_approval::GivenApproval;
 use bardo_base::clock::Clock;
-use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved, AskReason, EventKind};
+use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved, AskReason, EventKind, RequestRenewal};
 use bardo_base::id::PermitId;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
@@ -354,7 +354,8 @@ impl PendingApproval {
             Some(given) => self.forget(&given),
             None => {}
         }
-        self.queue.announce(&preview, reasons, ends_at, self.passes_by_itself);
+        let renewal = if worse.is_empty() { RequestRenewal::AsGood } else { RequestRenewal::Worse };
+        self.queue.announce(&preview, reasons, (ends_at, self.passes_by_itself), Some(renewal));
     }
 
     /// Returns true if an approval of the current preview also covers the next one: nothing is worse, and the operator

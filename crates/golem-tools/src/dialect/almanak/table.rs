@@ -514,7 +514,7 @@ pub static TOOLS: &[DialectTool] = &[
         parameters: &[
             required("token_in", ParameterKind::Text, "Token paid: symbol or 0x address."),
             required("token_out", ParameterKind::Text, "Token received: symbol or 0x address."),
-            required("amount", ParameterKind::Text, "Amount of token_in in whole tokens, as decimal digits."),
+            required("amount", ParameterKind::Text, "Amount of token_in, in whole tokens, as decimal digits."),
             optional(
                 "slippage_bps",
                 ParameterKind::Integer(1, 1_000),
