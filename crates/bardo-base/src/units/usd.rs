@@ -58,9 +58,17 @@ impl Usd {
     /// # Errors
     /// [`UsdError::OutOfRange`] for a value that no decimal can hold (about 79 quadrillion dollars).
     pub fn value_of(amount: TokenAmount, price: Self, rounding: Rounding) -> Result<Self, UsdError> {
+        let scale = u32::from(amount.decimals()) + price.0.scale();
+        // Nearly every amount: the product is below 2^128 · 2^96, and the divisor fits.
+        let divisor = 10_u128.checked_pow(scale.saturating_sub(VALUE_SCALE));
+        if let (Ok(raw), Some(divisor)) = (u128::try_from(amount.raw()), divisor) {
+            let product = U256::from(raw) * U256::from(price.mantissa());
+            let (quotient, remainder) = product.div_rem(U256::from(divisor));
+            let round_up = rounding == Rounding::Up && !remainder.is_zero();
+            return exact(U512::from(quotient) + U512::from(u8::from(round_up)), scale.min(VALUE_SCALE));
+        }
         // The product is below 2^256 · 2^96.
         let product = U512::from(amount.raw()) * U512::from(price.mantissa());
-        let scale = u32::from(amount.decimals()) + price.0.scale();
         if scale <= VALUE_SCALE {
             return exact(product, scale);
         }
@@ -76,6 +84,11 @@ impl Usd {
     /// # Errors
     /// [`UsdError::OutOfRange`] if the sum is not exactly representable.
     pub fn checked_add(self, other: Self) -> Result<Self, UsdError> {
+        if let Some((left, right, scale)) = self.narrowly_aligned(other)
+            && let Some(sum) = left.checked_add(right)
+        {
+            return exact_narrow(sum, scale);
+        }
         let (left, right, scale) = self.aligned(other);
         exact(left + right, scale)
     }
@@ -86,6 +99,9 @@ impl Usd {
     /// [`UsdError::Negative`] if `other` is larger; [`UsdError::OutOfRange`] if the difference is not exactly
     /// representable.
     pub fn checked_sub(self, other: Self) -> Result<Self, UsdError> {
+        if let Some((left, right, scale)) = self.narrowly_aligned(other) {
+            return exact_narrow(left.checked_sub(right).ok_or(UsdError::Negative)?, scale);
+        }
         let (left, right, scale) = self.aligned(other);
         exact(left.checked_sub(right).ok_or(UsdError::Negative)?, scale)
     }
@@ -134,6 +150,13 @@ impl Usd {
         self.0.mantissa().unsigned_abs()
     }
 
+    /// Both mantissas at the finer scale of the two, if they fit.
+    fn narrowly_aligned(self, other: Self) -> Option<(u128, u128, u32)> {
+        let scale = self.0.scale().max(other.0.scale());
+        let at = |value: Self| value.mantissa().checked_mul(10_u128.checked_pow(scale - value.0.scale())?);
+        Some((at(self)?, at(other)?, scale))
+    }
+
     /// Both mantissas at the finer scale of the two: below 2^96 · 10^28 each.
     fn aligned(self, other: Self) -> (U512, U512, u32) {
         let scale = self.0.scale().max(other.0.scale());
@@ -145,7 +168,7 @@ impl Usd {
 /// Converts `mantissa / 10^scale` without loss, dropping trailing zeros until it fits.
 fn exact(mut wide: U512, mut scale: u32) -> Result<Usd, UsdError> {
     // Most fit at once; a wide one may fit without its trailing zeros.
-    let mut mantissa = loop {
+    let mantissa = loop {
         match u128::try_from(wide) {
             Ok(mantissa) => break mantissa,
             Err(_) if scale == 0 => return Err(UsdError::OutOfRange),
@@ -158,7 +181,15 @@ fn exact(mut wide: U512, mut scale: u32) -> Result<Usd, UsdError> {
             }
         }
     };
-    while scale > 0 && mantissa.is_multiple_of(10) {
+    exact_narrow(mantissa, scale)
+}
+
+/// Converts like [`exact`]. Trailing zeros that fit stay: every comparison and text of a decimal is by its value.
+fn exact_narrow(mut mantissa: u128, mut scale: u32) -> Result<Usd, UsdError> {
+    if mantissa == 0 {
+        return Ok(Usd::ZERO);
+    }
+    while (scale > MAX_SCALE || mantissa >= MANTISSA_LIMIT) && scale > 0 && mantissa.is_multiple_of(10) {
         (mantissa, scale) = (mantissa / 10, scale - 1);
     }
     if scale > MAX_SCALE || mantissa >= MANTISSA_LIMIT {
@@ -217,5 +248,76 @@ impl Serialize for Usd {
 impl<'de> Deserialize<'de> for Usd {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Numerator and decimals of any figure, small and large, with and without trailing zeros.
+    fn figure() -> impl Strategy<Value = (u128, u8)> {
+        let mantissa =
+            prop_oneof![0..2_000_u128, 0..MANTISSA_LIMIT, (0..1_000_000_u128).prop_map(|one| one * 1_000_000_000)];
+        (mantissa, 0..29_u8)
+    }
+
+    /// `mantissa / 10^scale` as a whole number of 10^-93.
+    fn whole(mantissa: U512, scale: u32) -> U512 {
+        mantissa * U512::from(10).pow(U512::from(93 - scale))
+    }
+
+    proptest! {
+        #[test]
+        fn sums_and_differences_are_those_of_whole_numbers((a, at) in figure(), (b, under) in figure()) {
+            let of = |mantissa: u128, scale: u8| Usd::from_scaled(U256::from(mantissa), scale).unwrap();
+            let (left, right) = (of(a, at), of(b, under));
+            let (one, other) = (whole(U512::from(a), at.into()), whole(U512::from(b), under.into()));
+            prop_assert_eq!(left.cmp(&right), one.cmp(&other));
+            match left.checked_add(right) {
+                Ok(sum) => prop_assert_eq!(whole(U512::from(sum.mantissa()), sum.0.scale()), one + other),
+                Err(error) => {
+                    prop_assert_eq!(error, UsdError::OutOfRange);
+                    // 28 decimals, or 29 digits: what a decimal cannot hold.
+                    let mut kept = one + other;
+                    while kept.div_rem(U512::from(10)).1.is_zero() {
+                        kept /= U512::from(10);
+                    }
+                    prop_assert!(kept >= U512::from(MANTISSA_LIMIT), "{left} + {right}");
+                }
+            }
+            match left.checked_sub(right) {
+                Ok(rest) => prop_assert_eq!(whole(U512::from(rest.mantissa()), rest.0.scale()) + other, one),
+                Err(UsdError::Negative) => prop_assert!(one < other),
+                Err(error) => prop_assert!(error == UsdError::OutOfRange && one >= other),
+            }
+        }
+
+        #[test]
+        fn values_are_rounded_by_whole_numbers(raw in any::<u128>(), more in any::<bool>(), decimals in 0..40_u8, (price, scale) in figure()) {
+            // Above 2^128, the wide way is taken.
+            let raw = if more { U256::from(raw) << 60 } else { U256::from(raw) };
+            let amount = TokenAmount::new(raw, decimals).unwrap();
+            let price = Usd::from_scaled(U256::from(price), scale).unwrap();
+            let product = U512::from(raw) * U512::from(price.mantissa());
+            let places = u32::from(decimals) + price.0.scale();
+            let (floor, rest) = if places > VALUE_SCALE {
+                product.div_rem(U512::from(10).pow(U512::from(places - VALUE_SCALE)))
+            } else {
+                (product * U512::from(10).pow(U512::from(VALUE_SCALE - places)), U512::ZERO)
+            };
+            for (rounding, expected) in
+                [(Rounding::Down, floor), (Rounding::Up, floor + U512::from(u8::from(!rest.is_zero())))]
+            {
+                if let Ok(value) = Usd::value_of(amount, price, rounding) {
+                    let shown = U512::from(value.mantissa()) * U512::from(10).pow(U512::from(28 - value.0.scale()));
+                    prop_assert_eq!(shown, expected * U512::from(10).pow(U512::from(28 - VALUE_SCALE)));
+                } else {
+                    prop_assert!(expected >= U512::from(MANTISSA_LIMIT));
+                }
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@ mod calls;
 mod orders;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use alloy_primitives::map::HashMap;
 use alloy_primitives::{B256, U256};
@@ -15,7 +15,7 @@ use serde_json::Value;
 pub use calls::{CallSeen, CallStatus, StepSeen};
 pub use orders::KeptOrders;
 
-use super::line::{GAP, LogLevel, LogLine, line};
+use super::line::{LogLevel, LogLine, is_logged, line};
 use crate::widgets::card::CallCard;
 use crate::widgets::chart::ChartMark;
 use crate::widgets::reasons::Reasons;
@@ -125,8 +125,8 @@ pub struct Feed {
     pub show: Option<SafeText>,
     /// Time of the newest caption, in milliseconds since the Unix epoch.
     captioned_at: Option<u64>,
-    /// Log lines, at most one per event, oldest first.
-    pub lines: VecDeque<LogLine>,
+    /// Events of the log, oldest first.
+    logged: VecDeque<LoggedEvent>,
     /// Calls that a form made automatically: reads that are hidden from the activity.
     aside: BTreeSet<CallId>,
     /// Counts of outcomes so far.
@@ -179,6 +179,36 @@ fn push_point<T>(points: &mut VecDeque<(u64, T)>, point: (u64, T)) {
     points.push_back(point);
 }
 
+/// Event of the log, with its line once that was looked at.
+#[derive(Debug, Clone)]
+struct LoggedEvent {
+    event: Arc<Event>,
+    /// True if the line is a detail, whatever its kind.
+    is_detail: bool,
+    line: OnceLock<Option<LogLine>>,
+}
+
+/// By the event: whether its line was looked at makes no difference.
+impl PartialEq for LoggedEvent {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.event, self.is_detail) == (&other.event, other.is_detail)
+    }
+}
+
+impl LoggedEvent {
+    fn new(event: &Arc<Event>, is_detail: bool) -> Self {
+        Self { event: Arc::clone(event), is_detail, line: OnceLock::new() }
+    }
+
+    fn line(&self, chains: &BTreeMap<u64, SafeText>) -> Option<&LogLine> {
+        let write = || {
+            let line = line(&self.event, chains)?;
+            Some(if self.is_detail { LogLine { level: LogLevel::Detail, ..line } } else { line })
+        };
+        self.line.get_or_init(write).as_ref()
+    }
+}
+
 fn push_part<T>(parts: &mut Vec<T>, item: T) {
     if parts.len() < PARTS_KEPT {
         parts.push(item);
@@ -192,20 +222,16 @@ impl Feed {
             self.missed = self.missed.saturating_add(gap.missed);
             self.last = self.last.max(event.seq);
             // A gap has the number of the last missed event, so its line is added whatever that number is.
-            if let Some(line) = line(event, &self.chains) {
-                push(&mut self.lines, line, LINES_KEPT);
-            }
+            push(&mut self.logged, LoggedEvent::new(event, false), LINES_KEPT);
             return;
         }
         if event.seq <= self.last {
             return;
         }
         self.last = event.seq;
-        if let Some(mut line) = line(event, &self.chains).filter(|_| !self.repeats_status(event)) {
-            if self.renews_offer(event) {
-                line.level = LogLevel::Detail;
-            }
-            push(&mut self.lines, line, LINES_KEPT);
+        if is_logged(&event.kind) && !self.repeats_status(event) {
+            let logged = LoggedEvent::new(event, self.renews_offer(event));
+            push(&mut self.logged, logged, LINES_KEPT);
         }
         self.fold(event);
     }
@@ -216,7 +242,8 @@ impl Feed {
         let begins = events.first().map_or(u64::MAX, |event| event.at);
         let mut equity = std::mem::take(&mut self.equity);
         equity.retain(|(at, _)| *at < begins);
-        let gaps: Vec<LogLine> = self.lines.drain(..).filter(|line| line.kind == GAP).collect();
+        let is_gap = |logged: &LoggedEvent| matches!(logged.event.kind, EventKind::FabricGap(_));
+        let gaps: Vec<LoggedEvent> = self.logged.drain(..).filter(is_gap).collect();
         let fresh = Self {
             equity,
             prices: std::mem::take(&mut self.prices),
@@ -232,11 +259,11 @@ impl Feed {
         self.last = self.last.max(last);
         // A history does not contain gap lines, so they are put back in their place.
         for gap in gaps {
-            let place = self.lines.partition_point(|line| line.seq <= gap.seq);
-            self.lines.insert(place, gap);
+            let place = self.logged.partition_point(|logged| logged.event.seq <= gap.event.seq);
+            self.logged.insert(place, gap);
         }
-        let over = self.lines.len().saturating_sub(LINES_KEPT);
-        self.lines.drain(..over);
+        let over = self.logged.len().saturating_sub(LINES_KEPT);
+        self.logged.drain(..over);
     }
 
     /// Discards everything but the chain names, because a recording jumps to another place and replays from its start.
@@ -642,7 +669,13 @@ impl Feed {
 
     /// Log lines of at least this level, newest first.
     pub fn lines_from(&self, least: LogLevel) -> impl Iterator<Item = &LogLine> {
-        self.lines.iter().rev().filter(move |line| line.level >= least)
+        self.lines().rev().filter(move |line| line.level >= least)
+    }
+
+    /// Log lines, at most one per event, oldest first. Each is written when it is first asked for, since far more events arrive
+    /// than anybody looks at.
+    pub fn lines(&self) -> impl DoubleEndedIterator<Item = &LogLine> {
+        self.logged.iter().filter_map(|logged| logged.line(&self.chains))
     }
 }
 

@@ -20,9 +20,6 @@ const LONGEST: usize = 300;
 /// Digits after the decimal point.
 const PLACES: usize = 4;
 
-/// Kind of the line that reports missed events.
-pub const GAP: &str = "fabric:gap";
-
 /// Importance of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogLevel {
@@ -72,6 +69,11 @@ pub struct LogLine {
 /// Name of a chain, else its id.
 pub fn chain_words(chain_id: u64, chains: &BTreeMap<u64, SafeText>) -> String {
     chains.get(&chain_id).map_or_else(|| format!("chain {chain_id}"), ToString::to_string)
+}
+
+/// Returns true for an event that has a log line.
+pub fn is_logged(kind: &EventKind) -> bool {
+    !matches!(kind, EventKind::Vitals(_) | EventKind::SessionOpened(_) | EventKind::LimitsChanged(_))
 }
 
 /// Log line of an event; `None` for an event without one. `chains` holds the names of the chains.
@@ -189,7 +191,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(LogLevel
         EventKind::Caption(caption) => (LogLevel::Plain, "show:caption", caption.text.to_string()),
         EventKind::AlertChannel(changed) => alert_line(changed),
         EventKind::FabricGap(gap) => {
-            (LogLevel::Care, GAP, format!("screen missed {} (nothing lost)", counted(gap.missed, "event")))
+            (LogLevel::Care, "fabric:gap", format!("screen missed {} (nothing lost)", counted(gap.missed, "event")))
         }
         EventKind::FabricFault(fault) => (LogLevel::Bad, "fabric:fault", fault.message.to_string()),
     })

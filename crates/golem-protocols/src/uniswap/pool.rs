@@ -257,6 +257,16 @@ impl Pool {
         }
     }
 
+    /// Returns an amount that no swap in this direction can exceed as output, in raw units: the reserve of a V2 pool, and what
+    /// the known ticks of a V3 or V4 pool give.
+    pub fn most_out(&self, zero_for_one: bool) -> U256 {
+        match self {
+            Self::V2(pool) => U256::from(if zero_for_one { pool.reserve1 } else { pool.reserve0 }),
+            Self::V3(pool) => pool.held_out(zero_for_one),
+            Self::V4(pool) => pool.held_out(zero_for_one),
+        }
+    }
+
     /// Returns the reserve of one side under a constant product at the current price: real for V2, virtual for the
     /// in-range liquidity of V3 and V4. It measures depth, not the amount that can be taken.
     pub fn virtual_reserve(&self, of_token0: bool) -> U256 {

@@ -80,7 +80,7 @@ fn many_events_lose_no_card_and_keep_no_more_than_there_may_be() {
     assert_eq!(feed.counts.trades, calls);
     assert_eq!(feed.last, calls * EACH);
     assert_eq!(feed.calls.len(), CALLS_KEPT);
-    assert!(feed.lines.len() <= LINES_KEPT);
+    assert!(feed.lines().count() <= LINES_KEPT);
     for (call, seen) in (calls - CALLS_KEPT as u64..).zip(&feed.calls) {
         assert_eq!(seen.started_at, 1_700_000_000_000 + call * 10, "in the order in which they came");
         assert_eq!((seen.standing(), seen.steps.len(), seen.transactions.len()), (CallStatus::Done, 1, 1));
@@ -610,9 +610,9 @@ fn a_request_that_is_simulated_again_is_no_news_unless_something_became_worse() 
     ] {
         feed.take(&event_of(seq, 1, kind));
     }
-    let told: Vec<u64> = feed.lines.iter().filter(|line| line.level > LogLevel::Detail).map(|line| line.seq).collect();
+    let told: Vec<u64> = feed.lines().filter(|line| line.level > LogLevel::Detail).map(|line| line.seq).collect();
     assert_eq!(told, [2, 3, 4, 9]);
-    assert!(feed.lines.back().is_some_and(|line| line.text.as_str().starts_with("changed for the worse")));
+    assert!(feed.lines().next_back().is_some_and(|line| line.text.as_str().starts_with("changed for the worse")));
 }
 
 #[test]
@@ -623,5 +623,5 @@ fn a_report_of_the_program_is_not_among_the_agents_thoughts() {
         let said = GolemThought { thought: 0, text, more: false, report };
         feed.take(&event_of(seq, 1, EventKind::GolemThought(said)));
     }
-    assert_eq!((feed.thoughts.len(), feed.lines.len()), (1, 2));
+    assert_eq!((feed.thoughts.len(), feed.lines().count()), (1, 2));
 }

@@ -211,7 +211,7 @@ fn the_trades_file_holds_the_trade_from_whatever_screen() {
 #[test]
 fn a_gap_in_the_log_is_a_line_of_its_own_that_the_keys_go_past() {
     let mut state = running(120, 40, &text("Selling."));
-    let (at, golem_id) = (state.clock.now_millis, state.session.feed.lines[0].golem_id.clone());
+    let (at, golem_id) = (state.clock.now_millis, state.session.feed.lines().next().unwrap().golem_id.clone());
     let event = |seq, kind| Arc::new(Event { seq, at, golem_id: golem_id.clone(), call_id: None, kind });
     let now = |seq: u64| {
         let now = GolemState { now: text(&format!("Step {seq}.")), next: text(""), step: None, delegation: vec![] };
@@ -267,9 +267,9 @@ fn an_attached_console_asks_for_what_happened_before_and_shows_it() {
         assert_eq!((served, first, query), (true, 5, &SessionQuery::History { after: 0 }));
         let found = QueryResult::History { events: (1..=5).map(phase).collect(), last: 5, complete: true };
         news(&mut state, SessionNews::Found { ticket: *ticket, found: Box::new(found) });
-        assert_eq!((state.session.feed.last, state.session.feed.lines.len()), (5, 5));
+        assert_eq!((state.session.feed.last, state.session.feed.lines().count()), (5, 5));
         // It asks once.
         assert!(state.update(Input::News(Box::new(SessionNews::Events(vec![phase(6)])))).is_empty());
-        assert_eq!(state.session.feed.lines.len(), 6);
+        assert_eq!(state.session.feed.lines().count(), 6);
     }
 }

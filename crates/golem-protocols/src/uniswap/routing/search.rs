@@ -42,6 +42,9 @@ pub(super) struct PathSearch<'a> {
     /// Best rate from each token to the destination: in one hop, and in at most two. It ignores which versions may
     /// follow each other, so it can only be too good.
     ahead: [Vec<Option<Rate>>; MAX_HOPS - 1],
+    /// For an exact input, the most that any pool can give of the output token. Where an amount is far beyond the depth, this
+    /// and [`PartialPath::most`] say more than the prices.
+    most_received: U256,
     /// True if any pool ran out of liquidity. This distinguishes "too much" from "too little".
     exhausted: Cell<bool>,
 }
@@ -58,6 +61,8 @@ struct PartialPath {
     first_gas: u64,
     /// Bound over the pools after the first.
     rest: Rate,
+    /// For an exact input, what the pools after the first can give at most, however much goes in.
+    most: U256,
     /// Exact for the first pool; without ticks for the others.
     gas_units: u64,
     /// Pool before, on the walk.
@@ -100,8 +105,10 @@ impl<'a> PathSearch<'a> {
         };
         let (origin, destination) = if matches!(request.exact, FixedAmount::In(_)) { (from, to) } else { (to, from) };
         let distances = pools.distances(destination);
-        let (ahead, exhausted) = (Default::default(), Cell::new(false));
-        let mut search = Self { pools, request, origin, destination, distances, max_hops, ahead, exhausted };
+        let (ahead, most_received, exhausted) = (Default::default(), U256::MAX, Cell::new(false));
+        let mut search =
+            Self { pools, request, origin, destination, distances, max_hops, ahead, most_received, exhausted };
+        search.most_received = search.most_into_destination();
         let in_one = search.best_rates(None);
         let in_two = search.best_rates(Some(&in_one));
         search.ahead = [in_one, in_two];
@@ -127,6 +134,15 @@ impl<'a> PathSearch<'a> {
             rate.times(ahead?.get(edge.to).copied().flatten()?, self.forwards())
         });
         rates.reduce(|one, other| if self.forwards() { one.max(other) } else { one.min(other) })
+    }
+
+    /// Most that any pool can give of the destination's token; no bound for an exact output.
+    fn most_into_destination(&self) -> U256 {
+        // A pool's edges at the destination lead away from it, so the other direction is asked.
+        let edges = self.pools.edges_of(self.destination).iter();
+        let pools = edges.filter_map(|edge| Some((self.pools.pool(edge.pool)?, !edge.zero_for_one)));
+        let most = pools.map(|(pool, zero_for_one)| pool.most_out(zero_for_one)).max();
+        most.filter(|_| self.forwards()).unwrap_or(U256::MAX)
     }
 
     /// Returns the best rate of all paths.
@@ -245,6 +261,7 @@ impl<'a> PathSearch<'a> {
             amount: U256::ZERO,
             first_gas: gas,
             rest: Rate::ONE,
+            most: U256::MAX,
             gas_units: gas,
             previous: None,
         }
@@ -310,27 +327,34 @@ impl<'a> PathSearch<'a> {
     /// Adds every continuation of a partial path by one pool.
     fn advance(&self, from: &PartialPath, partial: &mut Vec<PartialPath>, bounds: &mut BinaryHeap<ScoreBound>) {
         for (edge, pool) in self.edges_on(from) {
-            let rate = self.rate(&self.step(edge));
-            let Some(rest) = rate.and_then(|rate| from.rest.times(rate, self.forwards())) else { continue };
+            let Some(rate) = self.rate(&self.step(edge)) else { continue };
+            let Some(rest) = from.rest.times(rate, self.forwards()) else { continue };
+            let most = self.most_of(pool, edge, rate.apply(from.most, true));
             let gas_units = from.gas_units.saturating_add(self.request.gas_model.hop(pool.version(), 0));
-            self.add(PartialPath { rest, gas_units, ..self.along(from, edge) }, partial, bounds);
+            self.add(PartialPath { rest, most, gas_units, ..self.along(from, edge) }, partial, bounds);
         }
+    }
+
+    /// What a pool can give of what is carried on, if at most `before` would come by its price; no bound for an exact output.
+    fn most_of(&self, pool: &Pool, edge: &PoolEdge, before: U256) -> U256 {
+        if self.forwards() { before.min(pool.most_out(edge.zero_for_one)) } else { U256::MAX }
     }
 
     /// Adds a path with its bound. A beginning without a continuation is left out.
     fn add(&self, walk: PartialPath, partial: &mut Vec<PartialPath>, bounds: &mut BinaryHeap<ScoreBound>) {
         let is_beginning = walk.token != self.destination;
-        let (rest, gas_units) = if is_beginning {
+        let (rest, most, gas_units) = if is_beginning {
             // One or two hops are left.
             let ahead = self.ahead.get((self.max_hops - walk.hops).saturating_sub(1));
             let ahead = ahead.and_then(|rates| rates.get(walk.token).copied().flatten());
             let rest = ahead.and_then(|ahead| walk.rest.times(ahead, self.forwards())?.loosened(self.forwards()));
             let Some(rest) = rest else { return };
-            (rest, walk.gas_units.saturating_add(self.least_hop_gas()))
+            (rest, self.most_received, walk.gas_units.saturating_add(self.least_hop_gas()))
         } else {
-            (walk.rest, walk.gas_units)
+            (walk.rest, walk.most, walk.gas_units)
         };
-        let score = self.score(rest.apply(walk.amount, self.forwards()), gas_units);
+        let made = rest.apply(walk.amount, self.forwards());
+        let score = self.score(if self.forwards() { made.min(most) } else { made }, gas_units);
         bounds.push(ScoreBound { score, is_beginning, path: Reverse(walk.path), at: partial.len() });
         partial.push(walk);
     }
