@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::without_controls;
 use bardo_base::display::{readable, violation_words};
-use bardo_base::format::{dollars, dollars_left, dollars_used, grouped, signed_percent, utc};
+use bardo_base::format::{dollars, dollars_left, dollars_used, grouped, price, signed_percent, utc};
 use bardo_base::text::width;
 use bardo_base::units::Usd;
 use golem_tools::dialect::DialectResponse;
@@ -239,6 +239,8 @@ fn figure(name: &str, value: &Value) -> Option<String> {
         // What is left of a limit is never more than that, and what is used never less.
         Ok(value) if name.ends_with("left_usd") => dollars_left(value),
         Ok(value) if name.ends_with("used_usd") => dollars_used(value),
+        // As the sentences of the tools: a price is not rounded up.
+        Ok(value) if name.ends_with("price_usd") => price(value),
         Ok(value) if name.ends_with("_usd") => dollars(value),
         Ok(_) if name.contains("amount") => readable(&line, PLACES),
         Ok(_) if name.ends_with("_pct") => format!("{line} %"),

@@ -171,7 +171,8 @@ fn ledger_of_chains(config: &Config, data: &DataFolder) -> Result<Option<PathBuf
     })
 }
 
-fn read_only(database: &Path) -> Result<Connection, CommandFailure> {
+/// Opens a ledger's database for reading alone.
+pub(super) fn read_only(database: &Path) -> Result<Connection, CommandFailure> {
     let access = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = |connection: Connection| {
         connection.busy_timeout(Duration::from_secs(5))?;

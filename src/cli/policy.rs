@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use alloy::primitives::B256;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::args::{CageAction, PolicyAction, ResetTarget};
 use super::{
-    CliExit, CommandFailure, call, consent, load, parameters, password, policy_cage, print, print_json,
+    CliExit, CommandFailure, call, consent, load, log, parameters, password, policy_cage, print, print_json,
     without_controls,
 };
 use ::golem::memory::Memory;
@@ -350,9 +351,16 @@ fn enforced(field: &PolicyField, installed: &[&str]) -> String {
     field.enforced_with(installed).map_or_else(|nobody| nobody.to_string(), |enforcer| enforcer.to_string())
 }
 
+/// Hash of the policy that the ledger of real networks holds as the one in force; `None` without such a ledger.
+fn in_force(config: &Config) -> Result<Option<B256>, CommandFailure> {
+    let Some(database) = DataFolder::of(config).newest_ledger_of(LedgerKind::Real)? else { return Ok(None) };
+    Ok(policy::stored_policy(&log::read_only(&database)?)?.map(|(hash, _)| hash))
+}
+
 fn show(config: &Config, meant: PolicySelection, policy: &Policy, json: bool) -> Result<CliExit, CommandFailure> {
     let (path, _) = place(config, meant.devnet);
     let networks = if meant.devnet { "devnets" } else { "test networks and real ones" };
+    let other_in_force = if meant.devnet { None } else { in_force(config)?.filter(|hash| *hash != policy.hash()) };
     let installed = installed();
     let fields = policy.fields();
     if json {
@@ -367,13 +375,19 @@ fn show(config: &Config, meant: PolicySelection, policy: &Policy, json: bool) ->
             .collect();
         print_json(&serde_json::json!({
             "policy": policy.name(), "hash": policy.hash(), "file": path, "exists": path.exists(),
-            "for": networks, "endpoint_asked": meant.asked, "fields": fields,
+            "for": networks, "endpoint_asked": meant.asked, "fields": fields, "other_in_force": other_in_force,
         }))?;
         return Ok(CliExit::Success);
     }
     let there = if path.exists() { "" } else { " (missing)" };
     let mut text =
         format!("{}  {}\n{}{there}\napplies to {networks}\n\n", policy.name(), policy.hash(), path.display());
+    if let Some(other) = other_in_force {
+        text.push_str(&format!(
+            "Not all of this file is in force: the ledger of real networks holds the policy {other}, and what is looser\n\
+             here waits. `bardo policy accept` shows the changes and asks; a session takes over what is tighter.\n\n"
+        ));
+    }
     let rows: Vec<[String; 4]> = fields
         .iter()
         .map(|field| [field.name.clone(), field.value.clone(), policy.set_by(&field.name), enforced(field, &installed)])

@@ -20,7 +20,7 @@ use bardo::chain::network::KnownContract;
 use bardo::chain::sender;
 use bardo::custody::keystore::{KeyName, Keystore, KeystoreError};
 use bardo::custody::{Reauthentication, ReauthenticationError, SecretKey};
-use bardo::fabric::{Fabric, HoldingsSale};
+use bardo::fabric::{CheckReason, Fabric, HoldingsSale};
 use bardo::runtime::actor::{Actor, ActorContext};
 use bardo::runtime::data::{ALL_MIGRATIONS, DataFolder};
 use bardo::runtime::reconcile::{self, AccountReconciliation};
@@ -759,7 +759,7 @@ const USDC: u64 = 1_000_000;
 impl Queue {
     async fn new(account: usize) -> Self {
         let world = TestHarness::new(account).await;
-        let reasons = vec![ApprovalReason::Found(SafeText::clean("the policy says so", 100))];
+        let reasons = vec![ApprovalReason::Found(CheckReason::Transfer)];
         *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
         let clocks = Arc::<Clocks>::default();
         let approvals =

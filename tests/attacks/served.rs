@@ -1,9 +1,11 @@
 //! Attacks of a local process on a served session: its socket, its token and its metrics.
 
+use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -242,6 +244,45 @@ fn neither_a_web_page_nor_a_flood_of_requests_gets_the_metrics() {
     let local = listening.lines().filter_map(|line| line.split_whitespace().nth(1));
     let ours: Vec<_> = local.filter(|local| local.ends_with(&format!(":{port:04X}"))).collect();
     assert!(!ours.is_empty() && ours.iter().all(|local| local.starts_with("0100007F:")), "{ours:?}");
+}
+
+/// Who stole the token and can open the socket is still refused: the kernel says whose process it is.
+#[test]
+fn a_process_of_another_user_is_refused_although_it_has_the_token() {
+    // Only the superuser can act as another user.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let served = Served::start();
+    let (socket, token) = (served.place().socket(), served.place().token().unwrap());
+    let open = |path: &Path, mode: u32| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    socket
+        .ancestors()
+        .skip(1)
+        .take_while(|folder| folder.starts_with(served.home.path()))
+        .for_each(|folder| open(folder, 0o755));
+    open(&socket, 0o666);
+    let greeting = format!("{{\"bardo\":1,\"token\":\"{}\",\"rights\":\"operate\"}}\n", token.as_str());
+    let answer_to = |user: Option<u32>| {
+        let (socket, greeting) = (socket.clone(), greeting.clone());
+        // The user of one thread alone changes.
+        let greeting = move || {
+            if let Some(user) = user.map(rustix::process::Uid::from_raw) {
+                rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+            }
+            let mut stream = UnixStream::connect(socket).unwrap();
+            stream.set_read_timeout(Some(WAIT)).unwrap();
+            let _closed = stream.write_all(greeting.as_bytes());
+            let mut line = String::new();
+            BufReader::new(stream).read_line(&mut line).unwrap();
+            line
+        };
+        std::thread::spawn(greeting).join().unwrap()
+    };
+    let own = answer_to(None);
+    assert!(own.contains("welcome"), "{own}");
+    let other = answer_to(Some(65_534));
+    assert!(other.contains("another user") && !other.contains("welcome"), "{other}");
 }
 
 #[test]

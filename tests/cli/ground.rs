@@ -32,7 +32,7 @@ fn journaled(fixture: &Fixture) -> Vec<Value> {
     assert_eq!(runs.len(), 1, "{runs:?}");
     let text = std::fs::read_to_string(&runs[0]).unwrap();
     let mut lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
-    assert_eq!(lines.next(), Some(json!({ "journal": 5 })), "the version of the format comes first");
+    assert_eq!(lines.next(), Some(json!({ "journal": 6 })), "the version of the format comes first");
     lines.collect()
 }
 

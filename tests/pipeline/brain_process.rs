@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use alloy::primitives::Address;
 use bardo::base::clock::SystemClock;
+use bardo::base::fabric::CheckReason;
 use bardo::base::id::PermitId;
 use bardo::base::text::SafeText;
 use bardo::runtime::data::ALL_MIGRATIONS;
@@ -52,7 +53,7 @@ fn approving(permit_id: PermitId, now: u64) -> Option<OperatorProof> {
 #[tokio::test(flavor = "multi_thread")]
 async fn while_a_brain_process_runs_approvals_from_other_processes_do_not_count() {
     let world = TestHarness::new(0).await;
-    let reasons = vec![ApprovalReason::Found(SafeText::clean("the policy says so", 100))];
+    let reasons = vec![ApprovalReason::Found(CheckReason::Transfer)];
     *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
     let (sender, mut results) = tokio::sync::mpsc::unbounded_channel();
     let on_answer = move |counted, message| drop(sender.send((counted, message)));

@@ -10,7 +10,7 @@ use bardo::base::error::ErrorCode;
 use bardo::base::model::{Phase, StopLevel};
 use bardo::base::text::SafeText;
 use bardo::base::units::BasisPoints;
-use bardo::fabric::{AskReason, Fabric, HoldingsSale};
+use bardo::fabric::{AskReason, CheckReason, Fabric, HoldingsSale};
 use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::runtime::questions::RequestContext;
 use bardo::runtime::questions::answering::queued_at;
@@ -296,7 +296,10 @@ async fn a_grant_covers_neither_an_actions_own_findings_nor_the_opposite_trade()
     world.queue.answer(first.permit.permit_id, similar()).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
 
-    for found in [ApprovalReason::Found(SafeText::clean("it sells 30 % below the mean", 100)), ApprovalReason::Untold] {
+    for found in [
+        ApprovalReason::Found(CheckReason::SellsBelowAverage { sold: Vec::new(), percent: 25 }),
+        ApprovalReason::Untold,
+    ] {
         let known = world.book.need.lock().unwrap().clone();
         *world.book.need.lock().unwrap() = known.clone().and_asking(found);
         let steep = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());

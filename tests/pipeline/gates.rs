@@ -9,8 +9,8 @@ use bardo::abi::erc20::Erc20;
 use bardo::base::clock::SystemClock;
 use bardo::base::config::RpcUrl;
 use bardo::base::error::ErrorCode;
+use bardo::base::fabric::CheckReason;
 use bardo::base::model::{CapabilityTier, StopLevel, ToolMeta};
-use bardo::base::text::SafeText;
 use bardo::chain::devnet::{Chain, server};
 use bardo::chain::network::{KnownContract, NetworkKind};
 use bardo::chain::provider::HttpLimits;
@@ -239,7 +239,7 @@ async fn standing_approvals_are_limited_on_a_real_network() {
     let world = TestHarness::in_step_with_shared(3).await;
     let dollars = |dollars: u64| MicroUsd::new(dollars * 1_000_000).unwrap();
     let above = vec![ApprovalReason::above(dollars(100), dollars(10), "requires_approval_above_usd")];
-    let found = vec![ApprovalReason::Found(SafeText::clean("it sells 30 % below the mean", 100))];
+    let found = vec![ApprovalReason::Found(CheckReason::SellsBelowAverage { sold: Vec::new(), percent: 25 })];
     let mut amount = HUNDRED;
     for kind in [NetworkKind::Test, NetworkKind::Real] {
         let pipeline = world.as_kind(kind);

@@ -150,6 +150,43 @@ async fn a_transaction_below_the_base_fee_is_sped_up() {
     assert_eq!(stuck.world.pipeline.recover().await.unwrap(), []);
 }
 
+/// Room for later blocks is wished for and not needed: the operator's limit on fees cuts it before it forbids anything.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_on_fees_cuts_their_room_and_leaves_what_the_next_block_needs() {
+    let stuck = Stuck::new(48).await;
+    let base = u64::try_from(stuck.max_fee()).unwrap() + 1;
+    stuck.set_base_fee(base).await;
+    stuck.mine().await;
+    let limited = async |limit: Option<u128>| {
+        *stuck.world.book.gas_fee.lock().unwrap() = limit;
+        let proposal = stuck.world.replacing(stuck.waiting, ProposalIntent::CancelTransaction);
+        stuck.world.preview(proposal).await.unwrap().payload.fees().max_fee_per_gas
+    };
+    // The next block's base fee is an eighth below this one's, as the last block was empty.
+    let next = stuck.world.client.provider().get_fee_history(1, Default::default(), &[]).await.unwrap();
+    let next = *next.base_fee_per_gas.last().unwrap();
+    let free = limited(None).await;
+    assert!(free > 2 * next, "room for later blocks: {free}, {next}");
+    // The old fee and an eighth, and the next block's base fee, an eighth and the tip, are needed.
+    let enough = u128::from(base) * 3 / 2;
+    assert_eq!(limited(Some(enough)).await, enough);
+    // Where the limit does not suffice, its own check refuses with figures.
+    assert_eq!(limited(Some(next)).await, free);
+    *stuck.world.book.gas_fee.lock().unwrap() = Some(enough);
+    let proposal = stuck.world.replacing(stuck.waiting, ProposalIntent::CancelTransaction);
+    let committed = stuck.approve(proposal).await.unwrap();
+    assert_eq!(committed.state, CommitState::Done, "{committed:?}");
+    assert!(stuck.record(committed.legs[0].hash).fees().max_fee_per_gas <= enough);
+
+    let fresh = async |limit: Option<u128>| {
+        *stuck.world.book.gas_fee.lock().unwrap() = limit;
+        stuck.world.preview(stuck.world.approval(HUNDRED)).await.unwrap().payload.fees().max_fee_per_gas
+    };
+    let free = fresh(None).await;
+    assert_eq!(fresh(Some(free * 2 / 3)).await, free * 2 / 3, "a new action as well");
+    assert_eq!(fresh(Some(free / 8)).await, free);
+}
+
 /// Waiting transactions are counted by nonce: one for a transaction and its replacement, and none once the outcome is final.
 #[tokio::test(flavor = "multi_thread")]
 async fn unconfirmed_transactions_are_counted_by_nonce() {

@@ -19,7 +19,7 @@ use bardo::engine::{
     ApprovalMode, CallContext, CallStatus, Catalog, Executor, PreviewResult, ToolCall, ToolDef, ToolInput, ToolReply,
     ToolResponse, WriteAccess, WriteTool,
 };
-use bardo::fabric::{EventKind, Fabric, Receiver};
+use bardo::fabric::{CheckReason, EventKind, Fabric, Receiver};
 use bardo::safety::Proposal;
 use bardo::safety::approval::{ApprovalNeed, ApprovalReason, OperatorAnswer};
 use bardo::safety::pipeline::CommitOutcome;
@@ -242,7 +242,7 @@ impl Fixture {
     }
 
     fn needs_a_yes(&self) {
-        let reasons = vec![ApprovalReason::Found(SafeText::clean("the policy says so", 100))];
+        let reasons = vec![ApprovalReason::Found(CheckReason::Transfer)];
         *self.world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
     }
 

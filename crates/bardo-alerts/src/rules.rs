@@ -292,6 +292,7 @@ impl AlertRules {
             | EventKind::MemoryHits(_)
             | EventKind::DirectiveChanged(_)
             | EventKind::LendingLiquidated(_)
+            | EventKind::ActionRecovered(_)
             | EventKind::Caption(_)
             // An alert about a channel would go to that channel.
             | EventKind::AlertChannel(_)

@@ -238,7 +238,10 @@ where
                 Err(error) => format!("the connection to the session failed: {error}"),
             };
             losing.store(true, Ordering::SeqCst);
-            let message = SafeText::clean(&format!("{why}. The state on screen is no longer current."), 400);
+            let message = SafeText::clean(
+                &format!("{why}. The state on screen is no longer current: leave, and run `bardo attach` again."),
+                400,
+            );
             let _gone = told.send(SessionNews::Market(MarketUpdate::Fault { chain: None, message })).await;
             return;
         }

@@ -272,7 +272,13 @@ impl Metrics {
                 known.faults.insert(*chain, name);
             }
             MarketUpdate::Endpoints { chain, state } => {
-                let chain = known.chain(*chain);
+                let place = *chain;
+                let chain = known.chain(place);
+                // An endpoint that hangs brings no block whose reading could fail. The next block that is read ends the fault.
+                if state.configured > 0 && state.answering == 0 {
+                    self.chain_fault.get_or_create(&chain).set(1);
+                    known.faults.insert(Some(place), chain.chain.clone());
+                }
                 self.endpoints.get_or_create(&chain).set(as_figure(state.configured));
                 self.endpoints_answering.get_or_create(&chain).set(as_figure(state.answering));
                 self.endpoints_disputed.get_or_create(&chain).set(as_figure(state.disputed.len()));
@@ -330,6 +336,7 @@ impl Metrics {
             | EventKind::MemoryHits(_)
             | EventKind::DirectiveChanged(_)
             | EventKind::LendingLiquidated(_)
+            | EventKind::ActionRecovered(_)
             | EventKind::Caption(_)
             | EventKind::AlertChannel(_)
             | EventKind::FabricGap(_)

@@ -343,7 +343,11 @@ pub fn failure_words(failed: &ToolFailed) -> String {
     }
     let words = |one: &SafetyCheck| match (one.check, &one.finding) {
         (Check::Halt, finding) => finding_words(finding),
-        (Check::Simulation, finding) => format!("{}: {}", check_word(one.check), finding_words(finding)),
+        (Check::Simulation, finding) => {
+            // Some of its rules have the check's own name.
+            let (name, words) = (check_word(one.check), finding_words(finding));
+            if words.starts_with(&name) { words } else { format!("{name}: {words}") }
+        }
         (_, finding @ Finding::Broken { .. }) => finding_words(finding),
         (check, finding) => format!("{}: {}", check_word(check), finding_words(finding)),
     };

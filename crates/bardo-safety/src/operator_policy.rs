@@ -404,6 +404,10 @@ impl PolicyEngine for OperatorPolicyEngine {
         self.policy().largest_granted()
     }
 
+    fn largest_gas_fee(&self) -> Option<u128> {
+        self.policy().rules().max_fee_per_gas_gwei.wei()
+    }
+
     fn always_covers(&self, payload: &SigningPayload, inputs: &CheckInputs) -> bool {
         consent::always_covers(&self.policy(), self.on_devnet(payload), payload, inputs)
     }

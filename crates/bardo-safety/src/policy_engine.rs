@@ -48,6 +48,9 @@ pub trait PolicyEngine: fmt::Debug + Send + Sync {
     /// Returns the largest spending of one action that a standing approval can cover; `None` without a limit.
     fn largest_granted(&self) -> Option<Usd>;
 
+    /// Returns the largest fee per gas unit that one transaction may offer, in wei; `None` without a limit.
+    fn largest_gas_fee(&self) -> Option<u128>;
+
     /// Returns true if the operator's standing "always" may replace an approval of this action.
     fn always_covers(&self, payload: &SigningPayload, inputs: &CheckInputs) -> bool;
 

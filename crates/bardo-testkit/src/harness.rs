@@ -254,6 +254,8 @@ pub struct Book {
     pub stop: Mutex<Option<StopLevel>>,
     pub limits: Mutex<SlippageLimits>,
     pub cap: Mutex<Usd>,
+    /// Largest fee per gas unit, in wei; `None` for no limit.
+    pub gas_fee: Mutex<Option<u128>>,
     pub need: Mutex<ApprovalNeed>,
     pub hot_lane: Mutex<Usd>,
     pub second: Mutex<Option<SecondRequirement>>,
@@ -301,6 +303,10 @@ impl PolicyEngine for Book {
 
     fn largest_granted(&self) -> Option<Usd> {
         None
+    }
+
+    fn largest_gas_fee(&self) -> Option<u128> {
+        *self.gas_fee.lock().unwrap()
     }
 
     fn stop(&self) -> Option<StopLevel> {
@@ -490,6 +496,7 @@ impl TestHarness {
                 max_quote_age: 60_000,
             }),
             cap: Mutex::new(dollars("100000")),
+            gas_fee: Mutex::new(None),
             need: Mutex::new(ApprovalNeed::Instant),
             hot_lane: Mutex::new(dollars("100000")),
             second: Mutex::new(None),

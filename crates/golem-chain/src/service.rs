@@ -91,7 +91,9 @@ impl RateLimiter {
     }
 
     fn quiet(&self, until: Instant) {
-        self.history.lock().quiet_until = Some(until);
+        // An answer to an earlier request does not shorten a pause.
+        let mut history = self.history.lock();
+        history.quiet_until = history.quiet_until.max(Some(until));
     }
 }
 

@@ -74,7 +74,7 @@ impl RouteCriteria {
                 why: "fillers compete for it outside the public mempool, and the filler pays the gas".to_owned(),
             },
             Some(_) => pools(format!(
-                "it is worth less than {} (uniswapx_from_usd), so a filler's margin for gas would outweigh the \
+                "this swap is worth less than {} (uniswapx_from_usd), so a filler's margin for gas would outweigh the \
                  protection",
                 dollars(from)
             )),

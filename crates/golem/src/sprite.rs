@@ -98,6 +98,7 @@ impl SpriteEvent {
             | EventKind::MemoryHits(_)
             | EventKind::DirectiveChanged(_)
             | EventKind::LendingLiquidated(_)
+            | EventKind::ActionRecovered(_)
             | EventKind::Caption(_)
             | EventKind::AlertChannel(_)
             | EventKind::FabricGap(_)

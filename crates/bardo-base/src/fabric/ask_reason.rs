@@ -375,7 +375,7 @@ mod tests {
             },
             AskReason::SecondApproval { limit: Some(usd("500")) },
             AskReason::SecondApproval { limit: None },
-            AskReason::Check(CheckReason::ManyRevocations { count: 21 }),
+            AskReason::Check(CheckReason::ManyRevocations),
             AskReason::Check(CheckReason::ExitAboveLimit {
                 rule: RuleName::MaxLossBps.into(),
                 limit: SafeText::clean("at most $5", 40),

@@ -29,11 +29,9 @@ pub enum CheckReason {
         /// Limit of the rule, in words.
         limit: SafeText,
     },
-    /// The operator's revocations, cancellations and refunds of the last 60 minutes reach the policy's limit.
-    ManyRevocations {
-        /// Number of them in the last 60 minutes.
-        count: u32,
-    },
+    /// The operator's revocations, cancellations and refunds of the last 60 minutes reach the policy's limit. Without their
+    /// number: it may grow while the operator reads.
+    ManyRevocations,
     /// An exit is outside the active hours by one of two clocks that differ: the machine's and the chain's.
     OutsideHours {
         /// Active hours of the policy, in words.
@@ -93,6 +91,18 @@ impl CheckReason {
     pub fn exit_above(violation: &Violation) -> Self {
         Self::ExitAboveLimit { rule: violation.rule.clone(), limit: violation.limit.clone() }
     }
+
+    /// Returns true if an operator who approved with `self` on the screen has seen what `now` says. The guardian need not
+    /// object in the same words to the same action, and a hook may leave less open than before.
+    pub fn covers(&self, now: &Self) -> bool {
+        match (self, now) {
+            (Self::GuardianDisagrees { .. }, Self::GuardianDisagrees { .. }) => true,
+            (Self::HookUnknown { open: shown }, Self::HookUnknown { open: now }) => {
+                now.iter().all(|finding| shown.contains(finding))
+            }
+            (shown, now) => shown == now,
+        }
+    }
 }
 
 /// Joins symbols by "and"; without any, a phrase for what is sold.
@@ -108,10 +118,8 @@ impl fmt::Display for CheckReason {
             Self::Transfer => f.write_str("every transfer needs your approval under this policy"),
             Self::ExitAboveLimit { rule, limit } => write!(f, "this exit exceeds {}: {limit}", rule_word(rule)),
             Self::RevocationGas { rule, limit } => write!(f, "this exceeds {}: {limit}", rule_word(rule)),
-            Self::ManyRevocations { count } => write!(
-                f,
-                "{count} revocations, cancellations and refunds in the last 60 minutes reach the policy's limit; each \
-                 costs gas"
+            Self::ManyRevocations => f.write_str(
+                "the revocations, cancellations and refunds of the last 60 minutes reach the policy's limit; each costs gas",
             ),
             Self::OutsideHours { hours } => {
                 write!(f, "this exit is outside {hours} by one of two clocks that differ")
@@ -159,5 +167,26 @@ impl fmt::Display for CheckReason {
             }
             Self::HookNotEvaluated { why } => write!(f, "the pool's hook could not be evaluated: {why}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(words: &str) -> SafeText {
+        SafeText::clean(words, 100)
+    }
+
+    #[test]
+    fn what_was_shown_covers_itself_other_words_of_the_guardian_and_fewer_open_questions() {
+        let disagrees = |why: &str| CheckReason::GuardianDisagrees { why: text(why) };
+        assert!(disagrees("too large").covers(&disagrees("it is too large")));
+        let open = |all: &[&str]| CheckReason::HookUnknown { open: all.iter().map(|one| text(one)).collect() };
+        assert!(open(&["a fee", "a swap"]).covers(&open(&["a swap"])) && !open(&["a fee"]).covers(&open(&["a swap"])));
+        let above = |limit: &str| CheckReason::ExitAboveLimit { rule: Rule::read("max_loss_bps"), limit: text(limit) };
+        assert!(above("$5").covers(&above("$5")) && !above("$5").covers(&above("$4")));
+        assert!(!CheckReason::VaultUnlisted.covers(&CheckReason::ManagedVaultUnlisted));
+        assert!(!disagrees("no").covers(&CheckReason::Transfer));
     }
 }

@@ -97,6 +97,9 @@ pub enum EventKind {
     /// A transaction of a call was submitted or included.
     #[serde(rename = "tx:update")]
     TxUpdate(TxUpdate),
+    /// An action that an earlier process left open was looked up on the chain.
+    #[serde(rename = "action:recovered")]
+    ActionRecovered(ActionRecovered),
     /// The claimed outcome of a write was compared with the chain.
     #[serde(rename = "tool:verified")]
     ToolVerified(ToolVerified),
@@ -422,6 +425,31 @@ pub enum RequestRenewal {
     AsGood,
     /// Something became worse: it must be read again.
     Worse,
+}
+
+/// Payload of `action:recovered`: what became of an action whose process ended before it did. Its `tool:end` never comes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActionRecovered {
+    /// Tool of the call; `None` if the ledger does not name it.
+    pub tool: Option<SafeText>,
+    /// End of the action; `None` while the chain does not say.
+    pub end: Option<RecoveredEnd>,
+}
+
+/// End of an action that an earlier process left open, by its receipts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RecoveredEnd {
+    /// All of it happened.
+    Done,
+    /// It ended before its purpose, without failing: a plan stopped early, or the operator cancelled it.
+    Partly,
+    /// It failed: it was included and reverted, or can never be included.
+    Failed,
+    /// It was withdrawn before anything was signed.
+    Withdrawn,
+    /// Parts of it may be signed elsewhere.
+    Unclear,
 }
 
 /// Outcome of an approval request.

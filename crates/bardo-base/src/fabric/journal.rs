@@ -17,8 +17,8 @@ use crate::regular_file;
 use crate::text::SafeText;
 
 /// The version of the format that is written. 3: findings, reasons and changes as values. 4: `session:opened` and
-/// `limits:changed`. 5: `lending:liquidated`.
-const VERSION: u32 = 5;
+/// `limits:changed`. 5: `lending:liquidated`. 6: `action:recovered`, and the reasons of checks as values.
+const VERSION: u32 = 6;
 /// Bytes buffered before they are passed to the operating system.
 const CHUNK: usize = 1 << 20;
 /// Bytes between two entries of the index.

@@ -20,14 +20,14 @@ pub use ask_reason::{AskReason, HoldingsSale};
 pub use bus::{EventHistory, Fabric, FabricConfig, Receiver};
 pub use check_reason::CheckReason;
 pub use event::{
-    AlertChannelChanged, ApprovalOutcome, ApprovalRequested, ApprovalResolved, BindingLimit, BreakerState, Caption,
-    CardToken, ChainBlock, ChainHealth, ChainOpened, ChainState, CheckOutcome, DecayCurve, DecayUnit, DirectiveChanged,
-    EndState, Event, EventKind, Exclusivity, FabricFault, FabricGap, FillerOffer, GolemState, GolemThought,
-    HaltChanged, IntentStatus, IntentUpdate, LeastOut, LendingLiquidated, LendingVitals, LimitUsage, LimitsChanged,
-    MemoryHits, OrderFill, OrderStatus, OrderUpdate, PermitIssued, PermitRefused, PermitUsed, PhaseChanged,
-    PolicyChange, PolicyChanged, PolicyState, RequestRenewal, ResultCard, SessionOpened, SimulatedChange, SpendState,
-    SpriteChanged, SpriteState, StopLossState, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified,
-    TxPlace, TxPurpose, TxState, TxUpdate, Vitals,
+    ActionRecovered, AlertChannelChanged, ApprovalOutcome, ApprovalRequested, ApprovalResolved, BindingLimit,
+    BreakerState, Caption, CardToken, ChainBlock, ChainHealth, ChainOpened, ChainState, CheckOutcome, DecayCurve,
+    DecayUnit, DirectiveChanged, EndState, Event, EventKind, Exclusivity, FabricFault, FabricGap, FillerOffer,
+    GolemState, GolemThought, HaltChanged, IntentStatus, IntentUpdate, LeastOut, LendingLiquidated, LendingVitals,
+    LimitUsage, LimitsChanged, MemoryHits, OrderFill, OrderStatus, OrderUpdate, PermitIssued, PermitRefused,
+    PermitUsed, PhaseChanged, PolicyChange, PolicyChanged, PolicyState, RecoveredEnd, RequestRenewal, ResultCard,
+    SessionOpened, SimulatedChange, SpendState, SpriteChanged, SpriteState, StopLossState, ToolEnd, ToolFailed,
+    ToolOverrun, ToolStart, ToolUpdate, ToolVerified, TxPlace, TxPurpose, TxState, TxUpdate, Vitals,
 };
 pub use finding::{Finding, LiquidationMove, SafetyCheck, health_factor};
 pub use journal::{JournalError, read as read_journal};

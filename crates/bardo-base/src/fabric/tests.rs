@@ -282,10 +282,10 @@ fn a_journal_names_its_version_and_one_of_a_later_version_is_refused() {
     fabric.emit(&GolemId::operator(), None, start());
     drop(fabric);
     let whole = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(whole.lines().next(), Some(r#"{"journal":5}"#));
-    std::fs::write(&path, whole.replacen("\"journal\":5", "\"journal\":6", 1)).unwrap();
+    assert_eq!(whole.lines().next(), Some(r#"{"journal":6}"#));
+    std::fs::write(&path, whole.replacen("\"journal\":6", "\"journal\":7", 1)).unwrap();
     let events: Vec<_> = read_journal(&path).unwrap().collect();
-    assert!(matches!(&events[..], [Err(JournalError::Later { found: 6, .. })]), "{events:?}");
+    assert!(matches!(&events[..], [Err(JournalError::Later { found: 7, .. })]), "{events:?}");
     // Before version 3 the first line is an event.
     std::fs::write(&path, whole.split_once('\n').unwrap().1).unwrap();
     let events: Vec<_> = read_journal(&path).unwrap().collect();

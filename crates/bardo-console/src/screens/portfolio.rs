@@ -553,7 +553,7 @@ impl Widget for HoldingsPanel<'_> {
                 HoldingRow::Watched(watched) => {
                     let left = [
                         (format!("watch-only “{}”", watched.name), Role::Title),
-                        (format!("  {} {}", watched.address, watched.holdings.chain), Role::TextDim),
+                        (format!("  {}  {}", watched.holdings.chain, watched.address), Role::TextDim),
                     ];
                     painter.row(place, &cut(&left, usize::from(inner.width)), &[]);
                 }

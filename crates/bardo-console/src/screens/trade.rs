@@ -109,6 +109,8 @@ pub struct Trade {
     sent: u32,
     purposes: Vec<(u32, Purpose)>,
     remark: Option<String>,
+    /// Parameters that the next Enter records, or that were recorded: a tool that signs nothing has no preview, and acts at once.
+    recording: Option<(Value, bool)>,
 }
 
 fn notice(words: &str) -> Vec<ScreenRequest> {
@@ -175,6 +177,11 @@ impl Trade {
         self.tool(known).is_some_and(|tool| tool.capability != CapabilityTier::Read)
     }
 
+    /// Returns true for a tool that changes records and signs nothing, so that there is nothing to preview.
+    fn records(&self, known: &ScreenContext<'_>) -> bool {
+        self.tool(known).is_some_and(|tool| tool.capability != CapabilityTier::Read && !signs(tool))
+    }
+
     fn choose(&mut self, at: usize) {
         if at != self.chosen && at < self.tools.len() {
             self.chosen = at;
@@ -182,6 +189,7 @@ impl Trade {
             self.execution = None;
             self.execution_response = None;
             self.remark = None;
+            self.recording = None;
         }
     }
 
@@ -242,6 +250,9 @@ impl Trade {
         if known.watch_only {
             return notice("this console is read-only: it cannot trade");
         }
+        if !signs(tool) {
+            return self.record(&name, params, known);
+        }
         if self.offered(&params, known) {
             return vec![ScreenRequest::OpenOffer];
         }
@@ -249,6 +260,23 @@ impl Trade {
         self.execution = None;
         self.execution_response = None;
         vec![self.ask_preview(&name, params, false, known)]
+    }
+
+    /// Runs a tool that records at the second Enter, once for the same form: what it does is done at once.
+    fn record(&mut self, tool: &str, params: Value, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        match &self.recording {
+            Some((same, true)) if *same == params => notice("this is done already: change the form to do it once more"),
+            Some((same, false)) if *same == params => {
+                self.recording = Some((params.clone(), true));
+                vec![self.ask_preview(tool, params, true, known)]
+            }
+            _ => {
+                self.preview = None;
+                self.recording = Some((params, false));
+                self.remark = Some("Nothing is done yet: Enter again does it, without a preview.".to_owned());
+                Vec::new()
+            }
+        }
     }
 
     /// Requests the reply of a read tool or the preview of a write. A write's offer is held until it is committed or
@@ -270,6 +298,7 @@ impl Trade {
     fn forget_preview(&mut self) {
         self.preview = None;
         self.previewing = None;
+        self.recording = None;
     }
 
     /// Returns to the form after an action that has ended: its card and the quote before it are outdated.
@@ -364,6 +393,7 @@ impl Widget for FormPanel<'_> {
                     rows(painter, place, &wrapped(vec![Row::new(help.0, help.1)], place.width.into()));
                 }
                 let words = match (screen.writes(known), screen.can_be_done(known)) {
+                    (_, _) if screen.records(known) => "[ Do it ]",
                     (false, _) => "[ Run ]",
                     (true, false) => "[ Preview ]",
                     (true, true) => "[ Decide… ]",

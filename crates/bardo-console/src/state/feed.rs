@@ -427,6 +427,7 @@ impl Feed {
                 self.memory = None;
             }
             EventKind::GolemThought(thought) => self.thought(at, thought),
+            EventKind::ActionRecovered(found) => self.update(event, |call| call.recovered = Some(found.clone())),
             EventKind::MemoryHits(hits) => {
                 self.memory = Some(hits.clone());
                 self.update(event, |call| call.memory = Some(hits.clone()));

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use crate::widgets::figure::readable;
 use crate::widgets::sprite::phase_words;
 use crate::widgets::words::{check_word, counted, failure_words, finding_words, offer_words, policy_lines};
+use bardo_base::display::tool_word;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{
-    AlertChannelChanged, ApprovalOutcome, ApprovalResolved, ChainHealth, ChainState, CheckOutcome, Event, EventKind,
-    IntentStatus, IntentUpdate, OrderStatus, OrderUpdate, RequestRenewal, SafetyCheck, SpriteState, TxState, TxUpdate,
+    ActionRecovered, AlertChannelChanged, ApprovalOutcome, ApprovalResolved, ChainHealth, ChainState, CheckOutcome,
+    Event, EventKind, IntentStatus, IntentUpdate, OrderStatus, OrderUpdate, RecoveredEnd, RequestRenewal, SafetyCheck,
+    SpriteState, TxState, TxUpdate,
 };
 use bardo_base::format::short_hash;
 use bardo_base::id::{CallId, GolemId};
@@ -130,6 +132,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(LogLevel
         }
         EventKind::ApprovalResolved(resolved) => answer_line(resolved),
         EventKind::TxUpdate(update) => transaction_line(update),
+        EventKind::ActionRecovered(found) => recovered_line(found),
         EventKind::ToolVerified(verified) => {
             // If the chain agrees, the figures are those that were declared.
             match verified.matched {
@@ -230,6 +233,20 @@ fn answer_line(resolved: &ApprovalResolved) -> (LogLevel, &'static str, String) 
     let why = resolved.reason.as_ref().filter(|why| !why.is_empty());
     let text = why.map_or_else(|| how.to_owned(), |why| format!("{how}: \"{why}\""));
     (LogLevel::Care, "approval:resolved", text)
+}
+
+/// Line of an action that an earlier process left open.
+fn recovered_line(found: &ActionRecovered) -> (LogLevel, &'static str, String) {
+    let (level, how) = match found.end {
+        Some(RecoveredEnd::Done) => (LogLevel::Plain, "was completed"),
+        Some(RecoveredEnd::Partly) => (LogLevel::Care, "was not completed"),
+        Some(RecoveredEnd::Failed) => (LogLevel::Bad, "failed"),
+        Some(RecoveredEnd::Withdrawn) => (LogLevel::Plain, "was withdrawn, nothing was signed"),
+        Some(RecoveredEnd::Unclear) => (LogLevel::Care, "may be signed elsewhere"),
+        None => (LogLevel::Care, "is open"),
+    };
+    let tool = found.tool.as_ref().map_or_else(|| "an action".to_owned(), |tool| tool_word(tool.as_str()));
+    (level, "action:recovered", format!("{tool} of an earlier process {how}, by the chain"))
 }
 
 /// Line of a transaction's new state.

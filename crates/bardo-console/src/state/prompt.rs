@@ -105,6 +105,12 @@ fn label(words: &[&str]) -> PromptCommand {
     }
 }
 
+/// Level of the stop ladder by its name, except the last, which has a command of its own.
+fn stop_level(word: &str) -> Option<StopLevel> {
+    let levels = [StopLevel::Pause, StopLevel::ExitOnly, StopLevel::Flatten, StopLevel::Halt];
+    levels.into_iter().find(|level| level.as_str().eq_ignore_ascii_case(word))
+}
+
 /// Parses a typed line.
 pub fn parse(line: &str) -> PromptCommand {
     let line = line.trim();
@@ -118,6 +124,11 @@ pub fn parse(line: &str) -> PromptCommand {
         let reason = if why.is_empty() { "typed by the operator".to_owned() } else { why.join(" ") };
         send(SessionCommand::Raise { level, reason: SafeText::clean(&reason, 300) })
     };
+    if verb == "stop"
+        && let Some((level, why)) = rest.split_first().and_then(|(word, why)| Some((stop_level(word)?, why)))
+    {
+        return raise(level, why);
+    }
     match (verb.as_str(), rest.as_slice()) {
         // Session keys stay revoked until a restart, so this step must be typed in full.
         ("stop", [level, why @ ..]) if level.eq_ignore_ascii_case("revoke") => raise(StopLevel::Revoke, why),
@@ -250,13 +261,18 @@ pub fn find(typed: &str, names: &PaletteNames<'_>) -> Vec<PaletteEntry> {
         .chain(screens)
         .filter(|entry| !lists(entry))
         .filter_map(|entry| {
-            let score = score(&entry.name, &wanted)
+            let score = score(&joined(&entry.name), &joined(&wanted))
                 .or_else(|| entry.about.to_lowercase().contains(&wanted).then_some(1_000))?;
             Some((score, entry))
         })
         .collect();
     found.sort_by_key(|(score, _)| *score);
     found.into_iter().map(|(_, entry)| entry).collect()
+}
+
+/// A name with one sign for what stands between its words: nobody remembers whether a tool has `-`, `_` or a space.
+fn joined(name: &str) -> String {
+    name.replace(['-', ' '], "_")
 }
 
 /// Distance between the letters of `wanted` in `name`; lower is closer. `None` if a letter is missing.
@@ -301,6 +317,11 @@ mod tests {
         for line in ["stop everything now", "Stop!", "STOP, the key is stolen", "hold on", "hold"] {
             assert_eq!(parse(line), PromptCommand::Act(Action::Hold), "{line}");
         }
+        assert_eq!(
+            raised("stop flatten the feed is wrong"),
+            Some((StopLevel::Flatten, "the feed is wrong".to_owned()))
+        );
+        assert_eq!(raised("stop exit-only").map(|(level, _)| level), Some(StopLevel::ExitOnly));
         assert_eq!(raised("stop revoke key stolen"), Some((StopLevel::Revoke, "key stolen".to_owned())));
         assert_eq!(raised("STOP Revoke"), Some((StopLevel::Revoke, "typed by the operator".to_owned())));
         // A plain `revoke` keeps the session keys, and the message explains how to revoke them.
@@ -374,6 +395,9 @@ mod tests {
         let forms = vec![("lending_supply", "Supplies a token to Aave."), ("vault_deposit", "Deposits a token.")];
         let names = PaletteNames { shows: &[], forms };
         let found = |typed: &str| find(typed, &names).into_iter().map(|one| one.name).collect::<Vec<_>>();
+        for typed in ["lending sup", "lending-sup", "lending_sup"] {
+            assert_eq!(found(typed), ["form lending_supply"], "{typed}");
+        }
         assert_eq!(found("form "), ["form lending_supply", "form vault_deposit"]);
         assert_eq!(found("supply").first().map(String::as_str), Some("form lending_supply"));
         assert_eq!(found("to aave"), ["form lending_supply"], "words of the description");

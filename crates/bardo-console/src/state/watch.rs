@@ -97,14 +97,15 @@ impl State {
             EventKind::PhaseChanged(changed) => {
                 format!("phase {} → {}: {}", phase_words(changed.from), phase_words(changed.to), changed.why)
             }
-            EventKind::ChainHealth(health) if health.state != ChainState::Healthy => {
+            EventKind::ChainHealth(health) => {
                 let chain = chain_words(health.chain_id, &self.session.feed.chains);
-                let how = match health.state {
-                    ChainState::Down => "does not answer",
-                    ChainState::Disputed => "endpoints disagree",
-                    ChainState::Healthy | ChainState::Degraded => "responds with errors",
-                };
-                format!("{chain} {how}: {}", health.why)
+                match health.state {
+                    ChainState::Down => format!("{chain} does not answer: {}", health.why),
+                    ChainState::Disputed => format!("{chain} endpoints disagree: {}", health.why),
+                    ChainState::Degraded => format!("{chain} responds with errors: {}", health.why),
+                    // It takes the place of the notice that it did not.
+                    ChainState::Healthy => format!("{chain} answers again"),
+                }
             }
             // The agent's first thought after the operator's message is its answer, and is shown beside the prompt.
             // A report of the program answers no message.

@@ -310,7 +310,7 @@ impl Widget for PaletteDialog<'_> {
         let entry = |(place, entry): (usize, &PaletteEntry)| {
             let role = if place == at { Role::Selection } else { Role::Dialog };
             let columns = usize::from(inner.width);
-            let name = format!("{:<24}", entry.name);
+            let name = format!("{:<23} ", entry.name);
             painter.line(&paint::cut(&[(name, role), (entry.about.to_owned(), Role::TextDim)], columns))
         };
         let entries: Vec<_> = found.iter().enumerate().map(entry).collect();

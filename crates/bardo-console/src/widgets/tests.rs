@@ -447,7 +447,7 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
         ("similar", "with Swap only: WETH → UNI on ethereum"),
         ("similar", "to             your account"),
         ("similar", "up to $2,500.00, larger ones still ask; this action uses $2,047.53 of the total"),
-        ("similar", "up to 50 bps, as of this one; more is asked about"),
+        ("similar", "up to 50 bps, as in this action; more still asks"),
         ("similar", "minutes"),
         ("similar", "total limit in dollars"),
         ("open orders", "may take 0.85 WETH, 0.25 of it for your open orders"),

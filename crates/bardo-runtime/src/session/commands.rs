@@ -2,7 +2,6 @@
 //! restriction only opens an approval request.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use alloy::primitives::{Address, B256};
 use serde_json::json;
@@ -229,10 +228,10 @@ impl SessionState {
         let call_id = self.sources.operator.new_call_id();
         send_news(&self.links.news, SessionNews::Began { ticket, call_id }).await;
         let state = Arc::clone(self);
-        state.control.running.fetch_add(1, Ordering::SeqCst);
+        let task = state.control.running.begin();
         tokio::spawn(async move {
             let response = state.sources.operator.call(ToolCall { call_id: Some(call_id), ..call }).await;
-            state.control.running.fetch_sub(1, Ordering::SeqCst);
+            drop(task);
             send_news(&state.links.news, SessionNews::Reply { ticket, response: Box::new(response) }).await;
         });
     }
@@ -573,20 +572,20 @@ impl SessionState {
             PromptSubject::SellAfterDeath => {
                 redeem(proof)?;
                 let state = Arc::clone(self);
-                state.control.running.fetch_add(1, Ordering::SeqCst);
+                let task = state.control.running.begin();
                 tokio::spawn(async move {
                     state.sell_all(SaleCause::Death).await;
-                    state.control.running.fetch_sub(1, Ordering::SeqCst);
+                    drop(task);
                 });
                 Ok(SALE_BEGAN.to_owned())
             }
             PromptSubject::SellUnderFlatten { from, .. } => {
                 redeem(proof)?;
                 let state = Arc::clone(self);
-                state.control.running.fetch_add(1, Ordering::SeqCst);
+                let task = state.control.running.begin();
                 tokio::spawn(async move {
                     state.flatten(from).await;
-                    state.control.running.fetch_sub(1, Ordering::SeqCst);
+                    drop(task);
                 });
                 Ok(SALE_BEGAN.to_owned())
             }

@@ -34,6 +34,7 @@ mod lowering;
 mod offers;
 mod prompts;
 mod queries;
+mod running;
 mod scenario_events;
 mod schedules;
 mod selling;

@@ -2,7 +2,6 @@
 //! is signed: the same bytes within the same bounds, or nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use alloy::primitives::B256;
 use parking_lot::Mutex;
@@ -109,7 +108,7 @@ impl SessionState {
         let call_id = self.sources.operator.new_call_id();
         send_news(&self.links.news, SessionNews::Began { ticket, call_id }).await;
         let (state, again) = (Arc::clone(self), call.clone());
-        state.control.running.fetch_add(1, Ordering::SeqCst);
+        let task = state.control.running.begin();
         tokio::spawn(async move {
             let (response, question) =
                 match state.sources.operator.offer(ToolCall { call_id: Some(call_id), ..call }).await {
@@ -131,7 +130,7 @@ impl SessionState {
                         (response, holds.then_some(question))
                     }
                 };
-            state.control.running.fetch_sub(1, Ordering::SeqCst);
+            drop(task);
             send_news(&state.links.news, SessionNews::Reply { ticket, response: Box::new(response) }).await;
             if let Some(question) = question {
                 send_news(&state.links.news, SessionNews::Offered { ticket, question: Box::new(question) }).await;
@@ -152,10 +151,10 @@ impl SessionState {
         let offer = self.control.offers.take(permit_id, simulation_hash)?;
         send_news(&self.links.news, SessionNews::Began { ticket, call_id: offer.call_id() }).await;
         let state = Arc::clone(self);
-        state.control.running.fetch_add(1, Ordering::SeqCst);
+        let task = state.control.running.begin();
         tokio::spawn(async move {
             let response = offer.commit().await;
-            state.control.running.fetch_sub(1, Ordering::SeqCst);
+            drop(task);
             send_news(&state.links.news, SessionNews::Reply { ticket, response: Box::new(response) }).await;
         });
         Ok(())
@@ -239,10 +238,10 @@ impl SessionState {
         let WaitingOffer { ticket, offer } = self.control.offers.answered(permit_id).ok_or(OfferError::Over)?;
         send_news(&self.links.news, SessionNews::Began { ticket, call_id: offer.call_id() }).await;
         let state = Arc::clone(self);
-        state.control.running.fetch_add(1, Ordering::SeqCst);
+        let task = state.control.running.begin();
         tokio::spawn(async move {
             let response = offer.commit_approved(confirmation, proof).await;
-            state.control.running.fetch_sub(1, Ordering::SeqCst);
+            drop(task);
             send_news(&state.links.news, SessionNews::Reply { ticket, response: Box::new(response) }).await;
         });
         Ok("approved once".to_owned())

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use alloy::primitives::Address;
@@ -110,7 +109,7 @@ impl SessionState {
             all_priced,
             allowances: self.links.allowances.borrow().clone(),
             grants: self.grants(),
-            running: u32::try_from(self.control.running.load(Ordering::SeqCst)).unwrap_or(u32::MAX),
+            running: u32::try_from(self.control.running.count()).unwrap_or(u32::MAX),
             pnl: self.links.pnl.borrow().clone(),
             transactions: self.links.transactions.borrow().clone(),
             schedules: self.links.schedules.borrow().clone(),

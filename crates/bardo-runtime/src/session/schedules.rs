@@ -1,16 +1,14 @@
 //! Slices of scheduled swaps, when they are due: each is a call of its owner, through the whole pipeline and with its own
 //! approval, under a key that lets it run once even if this process dies in it.
 
-use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use alloy::primitives::Address;
-use parking_lot::Mutex;
 use serde_json::Value;
 
+use super::running::NamesInHand;
 use super::state::SessionState;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::GolemId;
@@ -36,7 +34,7 @@ pub(super) async fn follow(state: Arc<SessionState>) {
         account,
         network: state.sources.world.network_name(),
         owners: vec![GolemId::operator(), state.golem_id.clone()],
-        in_hand: Arc::default(),
+        in_hand: NamesInHand::default(),
         state,
     };
     let clock = Arc::clone(&runner.state.sources.clock);
@@ -50,8 +48,7 @@ pub(super) async fn follow(state: Arc<SessionState>) {
                 until_resumed = RESUMED_EVERY;
             }
             if until_resumed > 0 {
-                until_resumed -= 1;
-                runner.run_due().await;
+                until_resumed = if runner.run_due().await { 0 } else { until_resumed - 1 };
             }
         }
         clock.pause(POLL_INTERVAL).await;
@@ -65,7 +62,7 @@ struct Runner {
     network: String,
     owners: Vec<GolemId>,
     /// Ids of the schedules whose attempt runs on a task of this session.
-    in_hand: Arc<Mutex<HashSet<String>>>,
+    in_hand: NamesInHand,
 }
 
 impl Runner {
@@ -82,7 +79,8 @@ impl Runner {
         match schedules::adopt(store, &self.network, self.account, &self.owners).await {
             Ok(open) => {
                 for schedule in open {
-                    self.begin(schedule);
+                    // One in hand goes on by itself.
+                    let _begun = self.begin(schedule);
                 }
                 true
             }
@@ -93,37 +91,38 @@ impl Runner {
         }
     }
 
-    async fn run_due(&self) {
+    /// Runs the slices that are due. Returns true if one was claimed while its schedule's last attempt was still in hand: its
+    /// attempt is open, and is resumed next.
+    async fn run_due(&self) -> bool {
         let (store, clock) = (&self.state.sources.ledger.store, &self.state.sources.clock);
+        let mut is_left_open = false;
         loop {
             let owners = self.owners.clone();
             match schedules::claim(store, &self.network, self.account, owners, clock.now_millis()).await {
-                Ok(Some(schedule)) => self.begin(schedule),
-                Ok(None) => return,
+                Ok(Some(schedule)) => is_left_open |= !self.begin(schedule),
+                Ok(None) => return is_left_open,
                 Err(error) => {
                     tracing::warn!(%error, "cannot read the schedules");
-                    return;
+                    return is_left_open;
                 }
             }
         }
     }
 
     /// Runs the present attempt of a schedule on a task of its own: a slice that waits for the operator holds up no other
-    /// schedule. Does nothing if a task of this session is in it.
-    fn begin(&self, schedule: Schedule) {
-        if !self.in_hand.lock().insert(schedule.id.clone()) {
-            return;
-        }
-        let (state, in_hand) = (Arc::clone(&self.state), Arc::clone(&self.in_hand));
-        state.control.running.fetch_add(1, Ordering::SeqCst);
+    /// schedule. Returns false, and does nothing, if a task of this session is in it.
+    fn begin(&self, schedule: Schedule) -> bool {
+        let Some(in_hand) = self.in_hand.take(&schedule.id) else { return false };
+        let state = Arc::clone(&self.state);
+        let task = state.control.running.begin();
         tokio::spawn(async move {
             if let Err(error) = state.swap_slice(&schedule).await {
                 // The attempt stays open, so that its key is asked again how it ended.
                 tracing::error!(%error, schedule = %schedule.id, "cannot note the end of a slice");
             }
-            in_hand.lock().remove(&schedule.id);
-            state.control.running.fetch_sub(1, Ordering::SeqCst);
+            drop((in_hand, task));
         });
+        true
     }
 }
 

@@ -113,9 +113,8 @@ pub(super) async fn follow(state: Arc<SessionState>) {
             match wanted {
                 RequiredSale::Nothing => {}
                 RequiredSale::Sell => {
-                    state.control.running.fetch_add(1, Ordering::SeqCst);
+                    let _task = state.control.running.begin();
                     state.flatten(found).await;
-                    state.control.running.fetch_sub(1, Ordering::SeqCst);
                 }
                 RequiredSale::Ask(own) => state.control.own.ask(own, state.sources.clock.now_millis()),
             }

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use alloy::primitives::Address;
@@ -47,9 +46,8 @@ pub(super) async fn follow(state: Arc<SessionState>, on_death: OnDeath) {
         return;
     }
     // The session must not end before this is done.
-    state.control.running.fetch_add(1, Ordering::SeqCst);
+    let _task = state.control.running.begin();
     state.settle_affairs_once(on_death).await;
-    state.control.running.fetch_sub(1, Ordering::SeqCst);
 }
 
 /// Treatment of the holdings.

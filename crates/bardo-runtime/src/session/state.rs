@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use alloy::primitives::Address;
@@ -14,6 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::offers::WaitingOffers;
 use super::prompts::SessionPrompts;
+use super::running::RunningTasks;
 use super::stats::SessionStats;
 use super::{SessionOptions, StopWatch, send_news};
 use crate::account::SelectedAccount;
@@ -137,8 +138,8 @@ pub(super) struct SessionControl {
     pub script: watch::Sender<Option<ActorScript>>,
     /// Number of moments of a scenario that may still happen, in step-by-step mode.
     pub steps: Semaphore,
-    /// Number of manual calls that are not answered yet.
-    pub running: Arc<AtomicU64>,
+    /// Manual calls that are not answered yet, and other work that the session finishes.
+    pub running: RunningTasks,
     /// Actions of other processes that the operator approved here, and whose outcome is not reported yet.
     pub approved_elsewhere: Mutex<Vec<ApprovedElsewhere>>,
     /// Id of the stop under which the operator approved the sale of holdings.
@@ -167,7 +168,7 @@ impl SessionControl {
             script: watch::Sender::new(None),
             steps: tokio::sync::Semaphore::new(0),
             approved_elsewhere: Mutex::default(),
-            running: Arc::new(AtomicU64::new(0)),
+            running: RunningTasks::default(),
             decided: Mutex::default(),
             selling: AtomicBool::new(false),
             policy_cage: tokio::sync::Mutex::default(),
@@ -402,7 +403,7 @@ impl SessionState {
                 // Each cancellation has its own timeout; signed transactions have theirs after the last one.
                 ends = Instant::now() + SETTLING;
             }
-            if !alive && !cancels && self.control.running.load(Ordering::SeqCst) == 0 {
+            if !alive && !cancels && self.control.running.count() == 0 {
                 return;
             }
             if Instant::now() >= ends {

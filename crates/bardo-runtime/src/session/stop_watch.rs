@@ -135,11 +135,16 @@ impl StopWatch {
                 raised.map(|now| {
                     if again && now.level() == Some(StopLevel::Flatten) {
                         self.flatten_again.store(true, Ordering::SeqCst);
-                        return "the stop ladder is at flatten already: what is left is sold, or asked about"
-                            .to_owned();
+                        return "the stop is at flatten already: what is left is sold, or asked about".to_owned();
                     }
-                    let result = format!("the stop ladder is at {}", now.level().map_or("no stop", StopLevel::as_str));
+                    let result = now.level().map_or_else(
+                        || "no stop is in force".to_owned(),
+                        |level| format!("the stop in force is {}", level.as_str()),
+                    );
                     match now.level() {
+                        Some(stronger) if stronger > *level => {
+                            format!("{result}, which is stronger than {}", level.as_str())
+                        }
                         Some(StopLevel::Revoke) => {
                             format!("{result}: the Golem's session keys are revoked until a restart")
                         }

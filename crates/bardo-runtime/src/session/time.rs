@@ -3,7 +3,6 @@
 //! time.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -91,7 +90,7 @@ pub(super) async fn conduct(state: Arc<SessionState>, clock: SimulatedClock, opt
         }
         let now = clock.now_millis();
         let leaving = *state.control.leaving.borrow();
-        let over = ends && state.control.running.load(Ordering::SeqCst) == 0 && state.is_over();
+        let over = ends && state.control.running.count() == 0 && state.is_over();
         if over && looked {
             // Nothing more happens, however long the observer takes to leave.
             state.settled();
@@ -125,7 +124,7 @@ pub(super) async fn conduct(state: Arc<SessionState>, clock: SimulatedClock, opt
         }
         if let TimePace::Times(times) = options.pace {
             let is_quiet = options.tick >= LONG_TICK
-                && state.control.running.load(Ordering::SeqCst) == 0
+                && state.control.running.count() == 0
                 && cues.is_quiet(now.saturating_sub(tick * QUIET_TICKS), next.saturating_add(tick * QUIET_TICKS));
             let times = times.max(1).saturating_mul(if is_quiet { QUIET_PACE } else { 1 });
             due = due.max(Instant::now()) + Duration::from_millis(tick).checked_div(times).unwrap_or_default();

@@ -565,13 +565,12 @@ impl SessionState {
 
     /// Writes an audit entry that does not affect the change itself; the session does not end before it is written.
     pub(super) fn record_to_the_end(&self, writing: impl Future<Output = Result<(), AuditError>> + Send + 'static) {
-        let running = Arc::clone(&self.control.running);
-        running.fetch_add(1, Ordering::SeqCst);
+        let task = self.control.running.begin();
         tokio::spawn(async move {
             if let Err(error) = writing.await {
                 tracing::warn!(%error, "cannot record a change of the stop or the keys in the audit log");
             }
-            running.fetch_sub(1, Ordering::SeqCst);
+            drop(task);
         });
     }
 

@@ -194,7 +194,7 @@ impl ApprovalReason {
                 },
             ) => (transaction, nonce, cancels) == (now, now_nonce, now_cancels) && now_extra <= extra_wei,
             (Self::SecondApproval { limit }, Self::SecondApproval { limit: now }) => limit == now,
-            (Self::Found(shown), Self::Found(now)) => shown == now,
+            (Self::Found(shown), Self::Found(now)) => shown.covers(now),
             (
                 Self::Above { .. }
                 | Self::HotLane
@@ -303,8 +303,7 @@ mod tests {
 
     #[test]
     fn a_reason_of_a_check_is_covered_only_by_the_same_finding() {
-        let found =
-            |why: &str| ApprovalReason::Found(CheckReason::GuardianDisagrees { why: SafeText::clean(why, 100) });
+        let found = |why: &str| ApprovalReason::Found(CheckReason::HookNotEvaluated { why: SafeText::clean(why, 100) });
         let shown = asked(&[found("it is close to the stop-loss")]);
         assert!(shown.covers(&asked(&[found("it is close to the stop-loss")])));
         assert!(!shown.covers(&asked(&[found("it is closer to the stop-loss")])));

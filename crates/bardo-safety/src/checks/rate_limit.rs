@@ -27,13 +27,13 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     let (only_revokes, exit) = (inputs.only_revokes(), inputs.reduce_only());
     let by_operator = payload.proposal().golem_id == GolemId::operator();
     let mut violations = Vec::new();
-    let mut asks = None;
+    let mut asks = Vec::new();
     // An agent that uses up the rate must not lock positions in: its exits need approval, and the operator's exits
     // pass.
     match if only_revokes { None } else { caps.trade_rate(usage) } {
         Some(_) if exit && by_operator => {}
         // Without the current count, which may grow while the operator reads.
-        Some(rate) if exit => asks = Some(CheckReason::exit_above(&rate)),
+        Some(rate) if exit => asks.push(CheckReason::exit_above(&rate)),
         Some(rate) => violations.push(rate),
         None => {}
     }
@@ -41,14 +41,14 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     let revocation = if only_revokes { caps.revocation_rate(usage) } else { None };
     match revocation {
         Some(_) if by_operator => {
-            asks = Some(CheckReason::ManyRevocations { count: usage.revocations_hour });
+            asks.push(CheckReason::ManyRevocations);
         }
         Some(violation) => violations.push(violation),
         None => {}
     }
     // The spending limit handles an unknown value.
     match context.request.as_ref().ok().and_then(|request| caps.revocation_gas(usage, request)) {
-        Some(gas) if by_operator => asks = Some(CheckReason::RevocationGas { rule: gas.rule, limit: gas.limit }),
+        Some(gas) if by_operator => asks.push(CheckReason::RevocationGas { rule: gas.rule, limit: gas.limit }),
         Some(gas) => violations.push(gas),
         None => {}
     }
@@ -57,7 +57,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     let closed = by_both.into_iter().find(|now| !hours.contains(*now)).filter(|_| !only_revokes);
     if exit && closed.is_some() && by_both.iter().any(|now| hours.contains(*now)) {
         // One of the two is wrong, and neither may open the hours or lock a position in by itself.
-        asks = Some(CheckReason::OutsideHours { hours: SafeText::clean(&hours.describe(), MAX_HOURS) });
+        asks.push(CheckReason::OutsideHours { hours: SafeText::clean(&hours.describe(), MAX_HOURS) });
     } else if let Some(now) = closed {
         let opens = hours.opens_in(now);
         violations.push(
@@ -76,10 +76,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, context: &PolicyCon
     if violations.is_empty() {
         let found = Finding::rate(usage.trades_hour, caps.trades_per_hour);
         let passed = Verdict::passed(Check::RateLimit, found);
-        return match asks {
-            Some(why) => passed.asking(why),
-            None => passed,
-        };
+        return asks.into_iter().fold(passed, Verdict::asking);
     }
     Verdict::broken(Check::RateLimit, ErrorCode::SafetyRateLimited, violations)
 }

@@ -92,10 +92,7 @@ pub fn check(payload: &SigningPayload, inputs: &CheckInputs, limits: &SlippageLi
             None => Finding::NothingTraded,
         };
         let passed = Verdict::passed(Check::SlippageGuard, found);
-        return match asks {
-            Some(why) => passed.asking(why),
-            None => passed,
-        };
+        return asks.into_iter().fold(passed, Verdict::asking);
     }
     let code = if unknown { ErrorCode::SafetyPriceUnknown } else { ErrorCode::SafetySlippage };
     let blocked = Verdict::broken(Check::SlippageGuard, code, violations);

@@ -305,7 +305,11 @@ impl Pipeline {
         let quote = self.fee_quote(chain_id).await?;
         let tip = quote.tip.checked_mul(TIP_HEADROOM).ok_or_else(impossible)?;
         let cap = quote.base_fee.checked_mul(FEE_HEADROOM).and_then(|base| base.checked_add(tip));
-        Ok(FeeBound { max_fee_per_gas: cap.ok_or_else(impossible)?, max_priority_fee_per_gas: tip })
+        let cap = cap.ok_or_else(impossible)?;
+        // Less room, where the operator's limit still suffices for the next block; below that, the check of the limit says so.
+        let next = quote.base_fee.saturating_add(quote.base_fee.div_ceil(8)).saturating_add(tip);
+        let most = self.inner.rules.largest_gas_fee().filter(|most| *most >= next);
+        Ok(FeeBound { max_fee_per_gas: most.map_or(cap, |most| cap.min(most)), max_priority_fee_per_gas: tip })
     }
 
     async fn fee_quote(&self, chain_id: u64) -> Result<FeeQuote, PipelineRefusal> {

@@ -26,8 +26,9 @@ use crate::permit;
 use crate::policy_engine::{ActionEnd, Reservation, ReserveError};
 use crate::revocation;
 use crate::typed::TypedMessage;
+use crate::waiting_plan::origin_of;
 use bardo_base::error::ErrorCode;
-use bardo_base::fabric::{EventKind, TxState, TxUpdate};
+use bardo_base::fabric::{ActionRecovered, EventKind, RecoveredEnd, TxState, TxUpdate};
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::units::Usd;
@@ -372,6 +373,7 @@ impl Pipeline {
             failpoint::reach(Failpoint::RecoveryEnded);
             self.describe().remove(&one.permit_id);
             self.report_recovered(one, found);
+            self.report_end(one, recovered_end(found, end));
         }
         Ok(())
     }
@@ -385,7 +387,19 @@ impl Pipeline {
         let noted = self.inner.store.write(move |tx| record(tx, clock.now_millis(), &left, found, step));
         noted.await?;
         self.report_recovered(one, found);
+        self.report_end(one, None);
         Ok(())
+    }
+
+    /// Reports the action with its tool, so that a screen that never saw its start can name it.
+    fn report_end(&self, one: &OpenPermit, end: Option<RecoveredEnd>) {
+        let hash = one.last.map(|last| last.hash);
+        // For display alone: without a readable origin the action has no name.
+        let origin =
+            hash.and_then(|hash| self.inner.store.read(|connection| origin_of(connection, hash)).ok().flatten());
+        let tool = origin.and_then(|origin| origin.tool);
+        let kind = EventKind::ActionRecovered(ActionRecovered { tool, end });
+        self.inner.fabric.emit(&one.golem_id, Some(one.call_id), kind);
     }
 
     fn report_recovered(&self, one: &OpenPermit, found: RecoveryState) {
@@ -418,6 +432,19 @@ impl Pipeline {
         };
         self.inner.fabric.emit(&one.golem_id, Some(one.call_id), EventKind::TxUpdate(update));
     }
+}
+
+/// End of an action for its report; `None` while it is not known.
+const fn recovered_end(found: RecoveryState, end: ActionEnd) -> Option<RecoveredEnd> {
+    Some(match (end, found) {
+        (ActionEnd::Done { .. }, _) => RecoveredEnd::Done,
+        // Only preparatory transactions were signed.
+        (_, RecoveryState::Begun) | (ActionEnd::Partly { .. }, _) => RecoveredEnd::Partly,
+        (ActionEnd::MaybeSigned { .. }, _) => RecoveredEnd::Unclear,
+        (ActionEnd::Reverted { .. } | ActionEnd::NotSent, _) => RecoveredEnd::Failed,
+        (ActionEnd::Withdrawn, _) => RecoveredEnd::Withdrawn,
+        (ActionEnd::Unclear, _) => return None,
+    })
 }
 
 /// Records a recovery step in the audit log, in the database transaction that takes it.

@@ -31,7 +31,9 @@ use bardo_base::error::ErrorCode;
 use bardo_base::id::{GolemId, PermitId};
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::sender::{self, NonceReservation, RecordError, SendOutcome, SenderError, TxFees, TxRecord, TxSender};
+use golem_chain::sender::{
+    self, FeeError, NonceReservation, RecordError, SendOutcome, SenderError, TxFees, TxRecord, TxSender,
+};
 
 /// Room of a replacement's fee bound above the fees that suffice at the preview: one full block raises the base fee by
 /// an eighth.
@@ -143,11 +145,19 @@ impl Pipeline {
         chain_id: u64,
         replaced: &ReplacedTx,
     ) -> Result<FeeBound, PipelineRefusal> {
-        let most = TxFees { max_fee_per_gas: u128::MAX, max_priority_fee_per_gas: u128::MAX };
-        let least = self.sender(chain_id)?.replacement_fees(fees(replaced.fees), most).await;
+        let (sender, old) = (self.sender(chain_id)?, fees(replaced.fees));
+        let capped = |cap| TxFees { max_fee_per_gas: cap, max_priority_fee_per_gas: u128::MAX };
+        let cap = self.inner.rules.largest_gas_fee().unwrap_or(u128::MAX);
+        let (least, cap) = match sender.replacement_fees(old, capped(cap)).await {
+            // The check of the limit says by how much.
+            Err(SenderError::Fees(FeeError::AboveCap { .. })) => {
+                (sender.replacement_fees(old, capped(u128::MAX)).await, u128::MAX)
+            }
+            least => (least, cap),
+        };
         let least = least.map_err(|error| refused(&error))?;
         let room = least.max_fee_per_gas.div_ceil(FEE_ROOM);
-        let max_fee_per_gas = least.max_fee_per_gas.saturating_add(room);
+        let max_fee_per_gas = least.max_fee_per_gas.saturating_add(room).min(cap);
         Ok(FeeBound { max_fee_per_gas, max_priority_fee_per_gas: least.max_priority_fee_per_gas })
     }
 

@@ -84,6 +84,28 @@ fn a_swap_by_keyboard_alone_is_previewed_then_decided_as_an_action_of_the_agents
 }
 
 #[test]
+fn a_tool_that_signs_nothing_acts_at_the_second_enter_and_once() {
+    let mut world = world();
+    for tool in world.ready.tools.iter_mut().filter(|tool| tool.name.as_str() == "uniswap_execute_swap") {
+        tool.action_class = bardo_base::model::ActionClass::ReadOnly;
+    }
+    let (mut trade, _) = swap_typed(&world);
+    let text = drawn(&trade, &world, AREA);
+    assert!(
+        text.contains("[ Do it ]") && text.contains("Enter again, does it at once") && !text.contains("[ Preview ]"),
+        "{text}"
+    );
+    assert_eq!(calls(&typed(&mut trade, &world, "\n")), [], "the first Enter does nothing");
+    assert!(drawn(&trade, &world, AREA).contains("Nothing is done yet"));
+    // A changed form is another one.
+    typed(&mut trade, &world, "5");
+    assert_eq!(calls(&typed(&mut trade, &world, "\n")), []);
+    let done = calls(&typed(&mut trade, &world, "\n"));
+    assert!(matches!(&done[..], [(_, tool, _, false)] if tool == "uniswap_execute_swap"), "{done:?}");
+    assert_eq!(calls(&typed(&mut trade, &world, "\n")), [], "not twice");
+}
+
+#[test]
 fn a_preview_gives_each_reason_for_its_approval_once() {
     let mut world = world();
     let (mut trade, _) = swap_typed(&world);

@@ -32,6 +32,12 @@ const HOW_TO_DO: &[&str] = &[
     "2  Enter previews: all checks, and a simulation of the exact calldata. Nothing is signed.",
     "3  Enter again opens the decision: a selects the approval, Enter signs and sends.",
 ];
+/// Instructions for a tool that changes records and signs nothing.
+const HOW_TO_RECORD: &[&str] = &[
+    "1  Fill in the form.",
+    "2  Enter, and Enter again, does it at once. It signs nothing, so there is nothing to preview.",
+    "3  What follows from it later, such as the slices of a schedule, is checked and asked about when it is due.",
+];
 /// Instructions for a tool that only reads.
 const HOW_TO_ASK: &[&str] = &["Fill in the form. Enter runs the tool; it is read-only."];
 
@@ -109,7 +115,11 @@ impl Widget for AnswerPanel<'_> {
             },
             (None, false) if screen.quote.is_some() && screen.quote_fits() => return,
             (None, false) => {
-                let words: &[&str] = if screen.writes(known) { HOW_TO_DO } else { HOW_TO_ASK };
+                let words: &[&str] = match (screen.records(known), screen.writes(known)) {
+                    (true, _) => HOW_TO_RECORD,
+                    (false, true) => HOW_TO_DO,
+                    (false, false) => HOW_TO_ASK,
+                };
                 let mut rows: Vec<Row> = words.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
                 if let Some(first) = rows.first_mut().filter(|_| screen.writes(known) && !screen.is_quoted()) {
                     *first = Row::new("1  Fill in the form.", Role::TextDim);
@@ -121,7 +131,7 @@ impl Widget for AnswerPanel<'_> {
         if below.height < 3 || below.width < 4 {
             return;
         }
-        let title = if screen.writes(known) { "Simulated offer" } else { "Answer" };
+        let title = if screen.writes(known) && !screen.records(known) { "Simulated offer" } else { "Answer" };
         painter.frame(below, &[(title.to_owned(), Role::Title)], &[], Role::Border);
         let inner = Rect { x: below.x + 2, y: below.y + 1, width: below.width - 4, height: below.height - 2 };
         rows(painter, inner, &wrapped(body, inner.width.into()));

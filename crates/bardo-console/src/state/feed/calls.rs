@@ -9,8 +9,8 @@ use crate::widgets::card::CallCard;
 use crate::widgets::status::CardStatus;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{
-    ApprovalOutcome, ApprovalRequested, ApprovalResolved, Event, EventKind, MemoryHits, PermitIssued, SafetyCheck,
-    ToolEnd, ToolFailed, ToolStart, ToolVerified, TxState, TxUpdate,
+    ActionRecovered, ApprovalOutcome, ApprovalRequested, ApprovalResolved, Event, EventKind, MemoryHits, PermitIssued,
+    RecoveredEnd, SafetyCheck, ToolEnd, ToolFailed, ToolStart, ToolVerified, TxState, TxUpdate,
 };
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::text::SafeText;
@@ -131,6 +131,8 @@ pub struct CallSeen {
     pub(super) end: Option<Arc<Event>>,
     /// Verification of the claimed result on chain.
     pub verified: Option<ToolVerified>,
+    /// What became of the call, if its process ended before it did.
+    pub recovered: Option<ActionRecovered>,
     /// True if the call led to a trade.
     pub traded: bool,
     /// Result of the memory search for the call, and its effect.
@@ -189,6 +191,7 @@ impl CallSeen {
             error: None,
             end: None,
             verified: None,
+            recovered: None,
             traded: false,
             memory: None,
             before: None,
@@ -213,7 +216,8 @@ impl CallSeen {
 
     /// Tool name; empty if the start event was missed.
     pub fn tool(&self) -> &str {
-        self.start.as_ref().map_or("", |start| start.tool_name.as_ref())
+        let recovered = || self.recovered.as_ref()?.tool.as_ref().map(SafeText::as_str);
+        self.start.as_ref().map(|start| start.tool_name.as_ref()).or_else(recovered).unwrap_or_default()
     }
 
     /// Returns true if the call only queries the status of an order.
@@ -243,6 +247,14 @@ impl CallSeen {
             TxState::Confirmed | TxState::Reverted | TxState::Dropped => false,
         });
         let Some(end) = self.end() else {
+            if let Some(end) = self.recovered.as_ref().and_then(|found| found.end) {
+                return match end {
+                    RecoveredEnd::Done => CallStatus::Done,
+                    RecoveredEnd::Partly | RecoveredEnd::Withdrawn => CallStatus::NotDone,
+                    RecoveredEnd::Failed => CallStatus::Failed,
+                    RecoveredEnd::Unclear => CallStatus::Unclear,
+                };
+            }
             return match (&self.asked, outcome) {
                 (Some(_), None) => CallStatus::Waiting,
                 _ if in_flight => CallStatus::Sent,

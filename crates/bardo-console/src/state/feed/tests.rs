@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::widgets::samples;
 use bardo_base::fabric::{
-    DecayUnit, IntentStatus, OrderFill, OrderStatus, RedactedParams, RequestRenewal, ResultCard, ToolEnd, ToolStart,
-    ToolVerified, TxPlace, TxState, TxUpdate,
+    ActionRecovered, DecayUnit, IntentStatus, OrderFill, OrderStatus, RecoveredEnd, RedactedParams, RequestRenewal,
+    ResultCard, ToolEnd, ToolStart, ToolVerified, TxPlace, TxState, TxUpdate,
 };
 use bardo_base::id::GolemId;
 use bardo_base::model::CardKind;
@@ -579,6 +579,34 @@ fn an_auction_that_waits_shows_what_it_pays_and_gets_at_least() {
     let shown = card_text(&feed.calls[0]);
     for words in ["WAITS FOR YOU", "pay 36.4987 UNI $286.78", "get at least 284.5 USDC", "offer 0:57 left"] {
         assert!(shown.contains(words), "{words}: {shown}");
+    }
+}
+
+#[test]
+fn an_action_of_an_ended_process_has_its_name_and_its_end() {
+    for (end, shown, open) in [
+        (None, CallStatus::Running, true),
+        (Some(RecoveredEnd::Done), CallStatus::Done, false),
+        (Some(RecoveredEnd::Partly), CallStatus::NotDone, false),
+        (Some(RecoveredEnd::Failed), CallStatus::Failed, false),
+        (Some(RecoveredEnd::Unclear), CallStatus::Unclear, false),
+    ] {
+        let mut feed = Feed::default();
+        let update = TxUpdate {
+            chain_id: 31_337,
+            hash: B256::repeat_byte(7),
+            leg: 2,
+            of: 2,
+            state: TxState::Confirmed,
+            block: Some(9),
+            gas_cost_wei: None,
+            purpose: None,
+        };
+        feed.take(&event_of(1, 1, EventKind::TxUpdate(update)));
+        let tool = Some(SafeText::clean("uniswap_execute_swap", 40));
+        feed.take(&event_of(2, 1, EventKind::ActionRecovered(ActionRecovered { tool, end })));
+        let call = &feed.calls[0];
+        assert_eq!((call.tool(), call.standing(), call.standing().is_open()), ("uniswap_execute_swap", shown, open));
     }
 }
 

@@ -524,7 +524,7 @@ pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionRequest) -> Ve
     // Only a trade allows one.
     if let Some(slippage) = scope.slippage.filter(|slippage| *slippage != BasisPoints::ZERO) {
         rows.push(
-            dim("slippage").then(format!("up to {slippage}, as of this one; more is asked about"), Role::Dialog).kept(),
+            dim("slippage").then(format!("up to {slippage}, as in this action; more still asks"), Role::Dialog).kept(),
         );
     }
     let ends = "also on a stop, a policy change or a phase change; warnings about single actions still ask";

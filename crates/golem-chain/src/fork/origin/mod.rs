@@ -103,7 +103,7 @@ pub enum OriginError {
         number: u64,
     },
     /// No endpoint responds, and no cached block can replace it.
-    #[error("no endpoint of {chain} responds, and the requested block is not in the cache: {reason}")]
+    #[error("the requested block of {chain} is not in the cache, and {reason}")]
     NothingCached {
         /// Name of the chain.
         chain: String,
