@@ -255,7 +255,8 @@ const FIRST_MILLIS: u64 = FIRST_SECONDS * 1_000;
 
 /// Returns true for a field that holds a time.
 fn is_time(name: &str) -> bool {
-    matches!(name, "deadline" | "timestamp" | "expires" | "at" | "since") || name.ends_with("_at")
+    matches!(name, "deadline" | "timestamp" | "expires" | "at" | "since")
+        || ["_at", "_deadline", "_timestamp"].iter().any(|end| name.ends_with(end))
 }
 
 /// A value that fits on a line: a word, a number, or a list of those. `None` for null, objects and empty lists.

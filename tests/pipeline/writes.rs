@@ -373,10 +373,10 @@ async fn the_calls_approval_mode_blocks_requests_or_gives_approval() {
     let never = fixture.call(Fixture::allow("1")).await;
     assert_eq!((never.status, code(&never)), (CallStatus::Blocked, Some(ErrorCode::ApprovalRequired)));
     let error = never.error.unwrap();
-    assert!(error.message().contains("the policy says so"), "{error}");
+    assert!(error.message().contains("every transfer needs your approval under this policy"), "{error}");
     assert_eq!(
         error.details()["permit"]["reasons"],
-        json!([{ "kind": "said", "text": "the policy says so", "words": "the policy says so" }])
+        json!([{ "kind": "check", "found": "transfer", "words": "every transfer needs your approval under this policy" }])
     );
     assert_eq!(fixture.signatures(), 0);
 

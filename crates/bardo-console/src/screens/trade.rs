@@ -268,7 +268,16 @@ impl Trade {
             Some((same, true)) if *same == params => notice("this is done already: change the form to do it once more"),
             Some((same, false)) if *same == params => {
                 self.recording = Some((params.clone(), true));
-                vec![self.ask_preview(tool, params, true, known)]
+                let (ticket, tool) = (self.next_ticket(Purpose::Preview), tool.to_owned());
+                self.previewing = Some((self.sent, params.clone(), known.money));
+                vec![ScreenRequest::Send(Box::new(SessionCommand::Call {
+                    ticket,
+                    tool,
+                    params,
+                    dry_run: false,
+                    idempotency_key: None,
+                    unasked: false,
+                }))]
             }
             _ => {
                 self.preview = None;

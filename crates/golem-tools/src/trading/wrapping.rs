@@ -76,7 +76,7 @@ pub struct WrappingPlan {
 
 impl WrappingPlan {
     fn summary(&self) -> String {
-        format!("{} {} for as many {}", whole(&self.amount), self.given.symbol, self.received.symbol)
+        format!("{} {} for as much {}", whole(&self.amount), self.given.symbol, self.received.symbol)
     }
 }
 

@@ -156,7 +156,7 @@ fn a_watched_account_has_its_whole_address_and_counts_in_no_total() {
     };
     world.snapshot.watched = vec![WatchedHoldings { name: safe("Savings"), address, holdings }];
     let text = drawn(&Portfolio::default(), &world, Rect { width: 200, ..AREA });
-    assert!(text.contains(&format!("watch-only “Savings”  {address} base")), "{text}");
+    assert!(text.contains(&format!("watch-only “Savings”  base  {address}")), "{text}");
     assert!(text.contains("$204,030.60") && !text.contains("806 %"), "{text}");
     let total = |text: &str| text.lines().next().unwrap().matches("$25,310.42").count();
     assert_eq!((total(&text), total(&before)), (1, 1), "the equity is that of the own account");
