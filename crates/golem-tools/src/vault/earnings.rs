@@ -1,7 +1,7 @@
 //! Earnings of a managed vault in the lending market since its last valuation, by the market's own records.
 
 use alloy::eips::BlockId;
-use alloy::primitives::{Address, B256, U256};
+use alloy::primitives::{Address, B256, U256, U512};
 use alloy::sol_types::SolEvent as _;
 
 use super::Vault;
@@ -31,9 +31,21 @@ pub(super) struct Earnings {
 }
 
 impl Earnings {
-    /// Worth of the vault by its last valuation and the interest since then, and no more than the Safe holds: the market rounds down.
+    /// Worth of the vault by its last valuation and its interest since then, and no more than the Safe holds: the market rounds down.
     pub(super) fn worth(&self, vault: &Vault) -> U256 {
-        vault.total_assets.saturating_add(self.earned).min(self.wallet.saturating_add(self.supplied))
+        let last = vault.total_assets;
+        last.saturating_add(self.of_vault(last)).min(self.wallet.saturating_add(self.supplied))
+    }
+
+    /// Interest of a vault with this last valuation: no more than that can be supplied for it, and what more the account supplied
+    /// earns for the account.
+    fn of_vault(&self, last: U256) -> U256 {
+        let principal = self.supplied.saturating_sub(self.earned);
+        if principal <= last {
+            return self.earned;
+        }
+        let share = U512::from(self.earned) * U512::from(last);
+        share.checked_div(U512::from(principal)).map_or(self.earned, |share| share.saturating_to())
     }
 
     /// Reads the supply at the vault's block. A network without a lending market, or without a reserve of the token, has none.
@@ -169,6 +181,17 @@ mod tests {
     use alloy::primitives::Log;
 
     use super::*;
+
+    /// By hand: of 10 interest on 500, a vault of 500 or more has all, and one of 100 has a fifth.
+    #[test]
+    fn the_accounts_own_supply_earns_for_the_account() {
+        let number = |raw: u64| U256::from(raw);
+        let earnings = Earnings { supplied: number(510), earned: number(10), wallet: U256::ZERO };
+        let of = |last| earnings.of_vault(number(last));
+        assert_eq!([of(600), of(500), of(100), of(0)], [number(10), number(10), number(2), U256::ZERO]);
+        let withdrawn = Earnings { supplied: U256::ZERO, ..earnings };
+        assert_eq!(withdrawn.of_vault(number(100)), number(10), "all of it was withdrawn meanwhile");
+    }
 
     /// By hand, after 5 of interest: 100 are supplied, 40 withdrawn, and 3 withdrawn, which mints the other 2.
     #[test]
