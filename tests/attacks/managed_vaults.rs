@@ -261,7 +261,7 @@ async fn a_valuation_does_not_creep_up_unasked() {
     assert!(!asks(&world, value(usdc(1_000)), VALUED_HIGH).await);
     let mut total = usdc(1_000);
     for _ in 0..3 {
-        // By 0.9 %. The market's index was a ray when the devnet began, and has risen by far less.
+        // By 0.9 %. Nothing is supplied to the lending market.
         total += total * U256::from(9) / U256::from(1_000);
         assert!(asks(&world, value(total), VALUED_HIGH).await, "{total}");
         world.send(vault, Managed::updateNewTotalAssetsCall { newTotalAssets: total }).await;

@@ -68,7 +68,7 @@ async fn questions_are_answered_while_a_decision_waits_and_actions_come_next() {
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_that_wait_do_not_outlive_a_stop() {
     let home = tempfile::tempdir().unwrap();
-    let mut session = WatchedSession::open(home.path(), "wait", ASKING_LIFE);
+    let mut session = WatchedSession::open(home.path(), "keep", ASKING_LIFE);
     session.until("the decision", |log| !log.questions.is_empty()).await;
     let say =
         |number: u32| SessionCommand::Say { words: SafeText::clean(&format!("swap 0.01{number} WETH USDC"), 100) };

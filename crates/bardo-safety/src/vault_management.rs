@@ -32,7 +32,7 @@ use golem_chain::network::{AddressBook, KnownContract};
 use golem_chain::provider::ProviderError;
 use golem_chain::token::TokenId;
 use golem_protocols::aave::math::RAY;
-use golem_protocols::erc4626::holding::VaultHolding;
+use golem_protocols::erc4626::holding::{VaultHolding, earned_at_most};
 use golem_protocols::erc7540::manage::{FACTORY_CODE, ManageCall, ManageCallError};
 use golem_protocols::erc7540::requests::{SettlerQuestions, Settlers};
 
@@ -284,13 +284,14 @@ impl ManageGround {
     }
 }
 
-/// Most that a vault can be worth whose shares have earned no more than the lending market's interest since its index was a ray.
-/// `share` is the worth of one whole share by the last valuation; a new vault has one token for it.
-fn explained(last: U256, share: U256, token: U256, index: U256) -> U256 {
+/// Most that a vault can be worth whose shares have earned no more than the lending market's interest since its index was a ray, and
+/// whose supply contains what was earned since the last valuation. `share` is the worth of one whole share by that valuation, and
+/// `token` one whole token, which a new vault has for a share.
+fn explained(last: U256, [share, token]: [U256; 2], supplied: U256, index: U256) -> U256 {
     let most = U512::from(last) * U512::from(index.min(U256::from(u128::MAX))) / U512::from(RAY);
-    let share = U512::from(share);
-    let most = (most * U512::from(token)).checked_div(share).unwrap_or_default();
-    most.saturating_to::<U256>().max(last)
+    let most = most.checked_mul(U512::from(token)).and_then(|most| most.checked_div(U512::from(share)));
+    let most = most.unwrap_or_default().saturating_to::<U256>();
+    most.min(last.saturating_add(earned_at_most(supplied, index))).max(last)
 }
 
 /// Reads the ground of a deployment, a valuation or a settlement on a block; `None` for any other action.
@@ -350,7 +351,8 @@ pub async fn ground(
     // A rise that nothing explains is asked about.
     let share = share.and_then(|share| share.take(&answers)).zip(token.take(&answers).and_then(whole));
     let index = index.and_then(|index| index.take(&answers)).filter(|_| receipt.is_some_and(|one| !one.is_zero()));
-    let explained = share.zip(index).map_or(last, |((share, token), index)| explained(last, share, token, index));
+    let explained =
+        share.zip(index).map_or(last, |((share, token), index)| explained(last, [share, token], supplied, index));
     let held = wallet.saturating_add(supplied);
     Ok(Some(ManageGround::Vault(ValuedVault { asset, last, held, explained, roles })))
 }

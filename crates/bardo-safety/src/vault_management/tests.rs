@@ -184,18 +184,25 @@ fn only_a_vault_of_the_accounts_own_is_valued() {
     assert_eq!([of(OTHER, ME, Some(true)), of(ME, OTHER, Some(true)), of(ME, ME, Some(false))], [1, 1, 1]);
 }
 
-/// By hand: a share of a token's worth at first is worth 1.05 of them, and the market's index rose by 10 %. 1,000,000 can be
-/// 1,000,000 * 1.1 / 1.05 = 1,047,619, so each rise of 1 % passes, until the shares have earned as much as the market paid.
+/// By hand: a share that was worth a token at first is worth 1.05, and the market's index rose by 10 %. 1,000,000 can be
+/// 1,000,000 * 1.1 / 1.05 = 1,047,619, so that rises of 1 % end once the shares have earned as much as the market paid. A supply of
+/// 110,000 contains 10,000 of interest.
 #[test]
 fn many_small_rises_end_at_what_the_market_paid() {
-    let (token, raised) = (U256::from(1_000_000), RAY / U256::from(10) * U256::from(11));
-    let of = |share: u64, index| explained(total(), U256::from(share), token, index);
-    assert_eq!(of(1_050_000, raised), U256::from(1_047_619));
-    assert_eq!(of(1_100_000, raised), total());
-    assert_eq!(of(1_200_000, raised), total(), "the operator has decided about more");
-    assert_eq!(of(1_000_000, RAY), total(), "a market that has paid nothing");
-    assert_eq!((of(0, raised), of(1_000_000, U256::ZERO)), (total(), total()), "nonsense explains nothing");
-    assert_eq!(explained(U256::MAX, U256::ONE, U256::MAX, U256::MAX), U256::MAX);
+    let raised = RAY / U256::from(10) * U256::from(11);
+    let of = |share: u64, supplied: u64, index| {
+        explained(total(), [U256::from(share), U256::from(1_000_000)], U256::from(supplied), index)
+    };
+    let large = 1_000_000_000;
+    assert_eq!(of(1_050_000, large, raised), U256::from(1_047_619));
+    assert_eq!(of(1_050_000, 110_000, raised), U256::from(1_010_000), "the supply contains no more");
+    assert_eq!(of(1_050_000, 0, raised), total(), "nothing is supplied");
+    assert_eq!(of(1_100_000, large, raised), total());
+    assert_eq!(of(1_200_000, large, raised), total(), "the operator has decided about more");
+    assert_eq!(of(1_000_000, large, RAY), total(), "a market that has paid nothing");
+    assert_eq!((of(0, large, raised), of(1_000_000, large, U256::ZERO)), (total(), total()), "nonsense");
+    let beyond = explained(U256::MAX, [U256::ONE, U256::MAX], U256::MAX, U256::MAX);
+    assert_eq!(beyond, U256::MAX, "what is too large to compute explains no more than what was");
     let asks = |explained: u64, is_made| {
         let roles = VaultRoles { safe: ME, valuation_manager: ME, is_made };
         let (last, held, explained) = (U256::from(995_000), U256::MAX, U256::from(explained));

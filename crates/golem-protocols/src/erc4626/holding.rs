@@ -452,7 +452,7 @@ async fn interest(
 }
 
 /// Most interest that a supply can contain at this index, rounded up.
-fn earned_at_most(supplied: U256, index: U256) -> U256 {
+pub fn earned_at_most(supplied: U256, index: U256) -> U256 {
     if index <= RAY {
         return U256::ZERO;
     }
