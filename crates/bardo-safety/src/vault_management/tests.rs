@@ -253,7 +253,7 @@ fn an_action_is_proven_by_the_event_of_its_contract() {
     }
 }
 
-/// What every stop lets through is a pause that moves nothing, and nothing else.
+/// A stop lets a pause through that moves nothing.
 #[test]
 fn only_a_quiet_pause_passes_a_stop() {
     let preview = crate::approval::model::preview(proposal(&ManageCall::Pause), 1, 0);

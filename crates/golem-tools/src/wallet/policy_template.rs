@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(value(&read_only, "allowed_chains"), value(&demo, "allowed_chains"));
     }
 
-    /// What lies in the account for a vault's depositors must not become the operator's by another policy.
+    /// Without its name in the policy, the money of a vault's depositors would count as the operator's.
     #[test]
     fn every_template_keeps_the_vaults_that_the_policy_names() {
         let named = "[\"devnet-ethereum:0x70997970C51812dc3A010C7d01b50e0d17dc79C8\"]";
