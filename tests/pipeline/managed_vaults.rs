@@ -284,6 +284,35 @@ async fn a_false_valuation_is_blocked_or_asks() {
     manager.desk(&[vault], ApprovalMode::Never).done("vault_settle", at("505")).await;
 }
 
+/// Two vaults of one token: the interest of what is invested is theirs by their worth, once, and no operator's money is.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_vaults_of_a_token_share_its_interest() {
+    let manager = Manager::new(4).await;
+    let (large, small) = (deployed(&manager).await, deployed(&manager).await);
+    let desk = manager.desk(&[large, small], ApprovalMode::Always);
+    let named = |vault: Address| json!({"vault_address": vault, "chain": "ethereum"});
+    for (vault, assets) in [(large, 1_000_000_000), (small, 500_000_000)] {
+        manager.requests_deposit(vault, assets).await;
+        desk.done("vault_settle", named(vault)).await;
+    }
+    let invest = json!({"vault_address": large, "direction": "invest", "amount": "600", "chain": "ethereum"});
+    desk.done("vault_rebalance", invest).await;
+    for _ in 0..20 {
+        manager.depositor(manager.usdc, OpenMint::mintCall { to: Address::repeat_byte(7), value: U256::ONE }).await;
+    }
+    let mut rises = Vec::new();
+    for vault in [large, small] {
+        let before = manager.world.ask(vault, Managed::totalAssetsCall {}).await;
+        desk.done("vault_settle", named(vault)).await;
+        rises.push(manager.world.ask(vault, Managed::totalAssetsCall {}).await - before);
+    }
+    assert!(rises[0] > rises[1] && !rises[1].is_zero(), "{rises:?}");
+    let before = manager.held().await;
+    desk.done("lending_withdraw", json!({"token": "USDC", "amount": "max", "chain": "ethereum"})).await;
+    let interest = manager.held().await - before - U256::from(600_000_000);
+    assert!(rises[0] + rises[1] <= interest, "{rises:?} of {interest}");
+}
+
 /// A vault that the policy names says that the account is its Safe and owes it a billion dollars. No factory made it: it makes
 /// nobody poorer, stops nothing, and ends no life.
 #[tokio::test(flavor = "multi_thread")]

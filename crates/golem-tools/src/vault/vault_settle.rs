@@ -82,7 +82,7 @@ impl WriteTool for VaultSettle {
         let (chain, account, vault, _) = manage::open(context, &params.chain, &params.vault_address).await?;
         let total = match &params.new_total_assets {
             Some(text) => TokenAmount::parse(text, vault.asset.decimals)?.raw(),
-            None => Earnings::read(chain, &vault, account).await?.worth(&vault),
+            None => Earnings::read(&context.world, chain, &vault, account).await?.worth(&vault),
         };
         if params.is_valued {
             return manage::settle(context, (chain, account, vault), total).await;
