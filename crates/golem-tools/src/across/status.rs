@@ -93,8 +93,15 @@ pub(crate) struct KnownDeposits {
     pub is_partial: bool,
 }
 
-fn lookback(chain: &ConnectedChain, millis: u64, head: u64) -> u64 {
-    head.saturating_sub(millis / chain.network().block_millis.max(1)).max(1)
+/// Block this long before `head`, on a chain with these block times.
+fn back(head: u64, millis: u64, block_millis: u64) -> u64 {
+    head.saturating_sub(millis / block_millis.max(1)).max(1)
+}
+
+/// First block in which a fill is looked for: as long ago as an own deposit is followed, and a day more, because the clock that dates
+/// deposits is not the destination's.
+fn fills_from(head: u64, block_millis: u64) -> u64 {
+    back(head, FOLLOWED_MILLIS + LOOKBACK_MILLIS, block_millis)
 }
 
 async fn head_number(chain: &ConnectedChain) -> Result<u64, ToolError> {
@@ -122,7 +129,7 @@ pub(crate) async fn deposits<'a>(
 ) -> Result<KnownDeposits, ToolError> {
     let pool = source.contract(KnownContract::AcrossSpokePool)?;
     let head = head_number(source).await?;
-    let range = (lookback(source, LOOKBACK_MILLIS, head), head);
+    let range = (back(head, LOOKBACK_MILLIS, source.network().block_millis), head);
     let query = LogQuery {
         addresses: vec![pool],
         events: DepositEvent::SIGNATURES.to_vec(),
@@ -310,8 +317,7 @@ async fn look(destination: &ConnectedChain, deposit: &mut KnownDeposit) -> Resul
         second: Some(B256::from(deposit.relay.depositId)),
         third: None,
     };
-    // As long as deposits are followed, and a day more for those that the deposit's own clock dates later.
-    let range = (lookback(destination, FOLLOWED_MILLIS + LOOKBACK_MILLIS, head), head);
+    let range = (fills_from(head, destination.network().block_millis), head);
     let relay = deposit.relay.clone();
     let fills = |log: &PlacedLog| FillEvent::decode(&log.log).filter(|fill| fill.fills(&relay));
     let found = read_backwards(destination, &query, range, &mut LogBudget::new(REQUESTS, LOGS), |logs| {
