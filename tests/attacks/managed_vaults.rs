@@ -247,6 +247,27 @@ async fn a_vault_is_not_settled_at_a_false_valuation() {
     assert!(!asks(&world, value(usdc(1_000)), CheckReason::ValuedHigh).await);
 }
 
+/// An agent that is in league with a depositor raises the valuation by less than 1 % at a time: without interest that explains it,
+/// each such step is the operator's decision.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_valuation_does_not_creep_up_unasked() {
+    let world = world(2).await;
+    let vault = made(&world, 5).await;
+    requested(&world, vault, usdc(1_000)).await;
+    world.send(vault, Managed::updateNewTotalAssetsCall { newTotalAssets: U256::ZERO }).await;
+    world.send(vault, Managed::settleDepositCall { newTotalAssets: U256::ZERO }).await;
+    let value = |total| managing(&world, vault, Managed::updateNewTotalAssetsCall { newTotalAssets: total });
+    assert!(!asks(&world, value(usdc(1_000)), CheckReason::ValuedHigh).await);
+    let mut total = usdc(1_000);
+    for _ in 0..3 {
+        // By 0.9 %. Nothing is supplied to the lending market.
+        total += total * U256::from(9) / U256::from(1_000);
+        assert!(asks(&world, value(total), CheckReason::ValuedHigh).await, "{total}");
+        world.send(vault, Managed::updateNewTotalAssetsCall { newTotalAssets: total }).await;
+        world.send(vault, Managed::settleDepositCall { newTotalAssets: total }).await;
+    }
+}
+
 /// Between preview and commit, the vault is valued at something else: the settlement that was shown is not the one that would be
 /// signed, and nothing is.
 #[tokio::test(flavor = "multi_thread")]

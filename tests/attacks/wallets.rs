@@ -113,9 +113,9 @@ fn a_sixth_wallet_within_an_hour_is_refused_and_no_secret_is_left_anywhere() {
     assert_eq!(network.sends(), 0);
 }
 
-#[test]
-fn a_wallet_server_that_lies_about_a_new_wallet_gets_no_key_file() {
-    let network = RealNetwork::start(72);
+/// Data folder in which the account `far` has its key on a wallet server.
+fn far_account(seed: u64) -> (RealNetwork, tempfile::TempDir, LocalWalletServer) {
+    let network = RealNetwork::start(seed);
     let home = tempfile::tempdir().unwrap();
     network.settle_in(home.path(), "");
     let first = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
@@ -133,7 +133,12 @@ fn a_wallet_server_that_lies_about_a_new_wallet_gets_no_key_file() {
     let added = added.output().unwrap();
     assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
     std::fs::remove_file(&third).unwrap();
+    (network, home, server)
+}
 
+#[test]
+fn a_wallet_server_that_lies_about_a_new_wallet_gets_no_key_file() {
+    let (network, home, server) = far_account(72);
     let provision = |secret: &str| {
         let arguments = ["call", "wallet_provision", "--key", "far", "--password-fd", "3"];
         parsed(network.run_with(home.path(), &arguments, secret))
@@ -170,6 +175,24 @@ fn a_wallet_server_that_lies_about_a_new_wallet_gets_no_key_file() {
     // The attempts that reached the server count.
     let (answer, _) = provision(PASSWORD);
     assert_eq!(answer["error"]["code"], "SAFETY_RATE_LIMITED", "{answer}");
+}
+
+/// The key of an account that is here already comes under the id of a new wallet: another file would open it with another password.
+#[test]
+fn a_new_wallet_is_no_account_that_is_here_already() {
+    let (network, home, server) = far_account(73);
+    let provision = || {
+        let arguments = ["call", "wallet_provision", "--key", "far", "--password-fd", "3"];
+        parsed(network.run_with(home.path(), &arguments, PASSWORD)).0
+    };
+    assert_eq!(provision()["status"], "success");
+    let before = keys(home.path());
+    server.behave(ServerMode::KnownKey);
+    let answer = provision();
+    assert_eq!(answer["error"]["code"], "WALLET_SERVER_REFUSED", "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("here already"), "{answer}");
+    assert!(answer["error"]["details"]["wallet_id"].is_string(), "{answer}");
+    assert_eq!(keys(home.path()), before);
 }
 
 /// Administration that does what it is asked, and counts.

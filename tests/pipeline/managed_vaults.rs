@@ -5,7 +5,9 @@ use std::sync::{Arc, LazyLock};
 
 use alloy::primitives::{Address, U256};
 use alloy::providers::Provider as _;
+use alloy::sol_types::SolValue as _;
 use bardo::abi::erc20::{Erc20, OpenMint};
+use bardo::abi::erc7540::LagoonInit;
 use bardo::base::clock::{Clock as _, SystemClock};
 use bardo::base::contracts::KnownContract;
 use bardo::base::error::{ErrorCode, ToolError};
@@ -19,6 +21,7 @@ use bardo::runtime::data::ALL_MIGRATIONS;
 use bardo::safety::operator_policy::OperatorPolicyEngine;
 use bardo::safety::stop::StopFile;
 use bardo::sandbox::Sandbox;
+use bardo::sandbox::contracts::BundledContract;
 use bardo::sandbox::keys::DevnetAccount;
 use bardo::store::{Store, StoreConfig};
 use bardo::tools::ALL_TOOL_DEFS;
@@ -100,11 +103,16 @@ impl Manager {
 
     /// Value of everything by a Golem's meter under these rules.
     async fn equity(&self, desk: &Desk) -> f64 {
+        self.reading(desk).await.0
+    }
+
+    /// The same, and whether the reading may tell a loss.
+    async fn reading(&self, desk: &Desk) -> (f64, bool) {
         let terms = LifeTerms { born_at: 0, high_water: None, lifespan_seconds: None };
         let world = seen(&self.world).under(Arc::clone(&desk.rules));
         let mut meter = VitalsMeter::new(Arc::new(world), terms).unwrap();
-        let (_, worth) = meter.read(SystemClock.now_millis()).await;
-        worth.equity.unwrap().to_string().parse().unwrap()
+        let (reading, worth) = meter.read(SystemClock.now_millis()).await;
+        (worth.equity.unwrap().to_string().parse().unwrap(), reading.feed_grade)
     }
 
     /// A depositor's call, outside of Bardo.
@@ -263,13 +271,87 @@ async fn a_false_valuation_is_blocked_or_asks() {
     assert!(code == ErrorCode::SafetyNotAllowed && why.contains("allowed_vaults"), "{why}");
     never.done("vault_settle", at("0")).await;
     never.done("vault_settle", at("500")).await;
-    for (total, reason) in [("505.000001", "more than 1 % above"), ("499.99", "below its last valuation")] {
+    // Nothing is supplied, so that no interest explains a rise: many of them would pay those who leave with the operator's money.
+    let wrong = [("505", "interest explains"), ("500.01", "interest explains"), ("499.99", "below its last valuation")];
+    for (total, reason) in wrong {
         let (_, why) = never.refused("vault_settle", at(total)).await;
         assert!(why.contains(reason), "{total}: {why}");
     }
     let (code, why) = always.refused("vault_settle", at("900000")).await;
     assert!(code == ErrorCode::SafetySimulationFailed && why.contains("holds for it"), "{why}");
-    never.done("vault_settle", at("505")).await;
+    always.done("vault_settle", at("505")).await;
+    // On a new ledger, which knows of no earlier nonces.
+    manager.desk(&[vault], ApprovalMode::Never).done("vault_settle", at("505")).await;
+}
+
+/// Two vaults of one token: the interest of what is invested is theirs by their worth, once, and no operator's money is.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_vaults_of_a_token_share_its_interest() {
+    let manager = Manager::new(4).await;
+    let (large, small) = (deployed(&manager).await, deployed(&manager).await);
+    let desk = manager.desk(&[large, small], ApprovalMode::Always);
+    let named = |vault: Address| json!({"vault_address": vault, "chain": "ethereum"});
+    for (vault, assets) in [(large, 1_000_000_000), (small, 500_000_000)] {
+        manager.requests_deposit(vault, assets).await;
+        desk.done("vault_settle", named(vault)).await;
+    }
+    let invest = json!({"vault_address": large, "direction": "invest", "amount": "600", "chain": "ethereum"});
+    desk.done("vault_rebalance", invest).await;
+    for _ in 0..20 {
+        manager.depositor(manager.usdc, OpenMint::mintCall { to: Address::repeat_byte(7), value: U256::ONE }).await;
+    }
+    let mut rises = Vec::new();
+    for vault in [large, small] {
+        let before = manager.world.ask(vault, Managed::totalAssetsCall {}).await;
+        desk.done("vault_settle", named(vault)).await;
+        rises.push(manager.world.ask(vault, Managed::totalAssetsCall {}).await - before);
+    }
+    assert!(rises[0] > rises[1] && !rises[1].is_zero(), "{rises:?}");
+    let before = manager.held().await;
+    desk.done("lending_withdraw", json!({"token": "USDC", "amount": "max", "chain": "ethereum"})).await;
+    let interest = manager.held().await - before - U256::from(600_000_000);
+    assert!(rises[0] + rises[1] <= interest, "{rises:?} of {interest}");
+}
+
+/// A vault that the policy names says that the account is its Safe and owes it a billion dollars. No factory made it: it makes
+/// nobody poorer, stops nothing, and ends no life.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vault_that_claims_to_be_managed_makes_nobody_poorer() {
+    let manager = Manager::new(5).await;
+    let me = manager.world.account();
+    let init = LagoonInit {
+        underlying: manager.usdc,
+        name: "V".to_owned(),
+        symbol: "V".to_owned(),
+        safe: me,
+        whitelistManager: trader().address(),
+        valuationManager: trader().address(),
+        admin: trader().address(),
+        feeReceiver: trader().address(),
+        managementRate: 0,
+        performanceRate: 0,
+        enableWhitelist: false,
+        rateUpdateCooldown: U256::ZERO,
+    };
+    let creation = BundledContract::AsyncVault.creation(&(init,).abi_encode_params()).unwrap();
+    let vault = manager.world.deploy(creation).await;
+    manager.world.send(manager.usdc, OpenMint::mintCall { to: me, value: U256::from(100_000_000) }).await;
+    let desk = manager.desk(&[vault], ApprovalMode::Always);
+    let supply = json!({"token": "USDC", "amount": "10", "chain": "ethereum"});
+    desk.done("lending_supply", supply.clone()).await;
+    let (begun, _) = manager.reading(&desk).await;
+    // Its worth by its last valuation, where the published source keeps it.
+    let (slot, billion) = (U256::from(6), U256::from(1_000_000_000_000_000_u64));
+    OWN.chains()[0].devnet.run(move |chain| chain.set_storage_at(vault, slot, billion)).await.unwrap();
+    assert_eq!(manager.world.ask(vault, Managed::totalAssetsCall {}).await, billion);
+    let (equity, tells_loss) = manager.reading(&desk).await;
+    assert!((equity - begun).abs() < 20.0 && !tells_loss, "{begun} {equity} {tells_loss}");
+    let portfolio = desk.call("get_portfolio", json!({"chain": "ethereum"})).await.data.unwrap();
+    assert!(portfolio["vaults"][0]["owed"].is_null() && portfolio["all_priced"] == json!(false), "{portfolio:#}");
+    // The stop-loss sees no loss either.
+    desk.done("lending_supply", supply).await;
+    let (_, why) = desk.refused("vault_pause", json!({"vault_address": vault, "chain": "ethereum"})).await;
+    assert!(why.contains("does not manage"), "{why}");
 }
 
 /// Somebody else's vault, and one that only says that it is the account's.

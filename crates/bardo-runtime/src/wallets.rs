@@ -229,8 +229,11 @@ impl FolderWallets {
             ))
         };
         let refused = |what: &dyn fmt::Display| ToolError::new(ErrorCode::WalletServerRefused, what);
-        if created.address == through.address || created.address == Address::ZERO {
-            return Err(exists(refused(&"the new wallet has the address of the old one, or none")));
+        // Another file for an account would open it with this password.
+        let listed = keystore.list().map_err(|error| exists(custody(error)))?;
+        let is_known = listed.iter().any(|one| one.entry.as_ref().is_ok_and(|entry| entry.address == created.address));
+        if is_known || created.address == through.address || created.address == Address::ZERO {
+            return Err(exists(refused(&"the new wallet has the address of an account that is here already, or none")));
         }
         let wallet = ServerWallet::parse(server.url.expose().as_str(), &server.app_id, &created.id);
         let wallet = wallet.map_err(|error| exists(refused(&error)))?;

@@ -118,6 +118,7 @@ mod tests {
             worth: U256::ZERO,
             requests: None,
             owed: U256::ZERO,
+            only_claims: false,
         }
     }
 

@@ -32,12 +32,13 @@ use golem_chain::multicall::CallBatch;
 use golem_chain::network::{AddressBook, KnownContract};
 use golem_chain::provider::ProviderError;
 use golem_chain::token::TokenId;
-use golem_protocols::erc4626::holding::VaultHolding;
+use golem_protocols::aave::math::RAY;
+use golem_protocols::erc4626::holding::{VaultHolding, earned_at_most};
 use golem_protocols::erc7540::manage::{FACTORY_CODE, ManageCall, ManageCallError};
 use golem_protocols::erc7540::requests::{SettlerQuestions, Settlers};
 
-/// Rise of the valuation from which on the operator decides, in basis points: a value that is too high pays those who leave with the
-/// Safe's own money. What they are paid counts as spending in any case.
+/// Rise of the valuation from which on the operator decides in any case, in basis points: a value that is too high pays those who
+/// leave with the Safe's own money. What they are paid counts as spending in any case.
 const ASKED_RISE: u32 = 100;
 
 /// Part of the last valuation that may be missing as rounding. Any other fall is the operator's decision: it turns what the depositors
@@ -246,6 +247,9 @@ pub struct ValuedVault {
     pub last: U256,
     /// Tokens that the account holds, in its wallet and in the lending market.
     pub held: U256,
+    /// Most that the vault can be worth after its last valuation if its shares never earned more than the lending market's
+    /// interest. Many small rises end there.
+    pub explained: U256,
     /// Accounts that may value and settle it, and whether the address book's factory made it.
     pub roles: VaultRoles,
 }
@@ -260,8 +264,23 @@ impl ManageGround {
             return Some(CheckReason::ValuedLow);
         }
         let most = U512::from(last) * U512::from(10_000_u32.saturating_add(ASKED_RISE));
-        (U512::from(total) * U512::from(10_000) > most).then_some(CheckReason::ValuedHigh)
+        let jumps = U512::from(total) * U512::from(10_000) > most;
+        // By a unit, the market rounds otherwise.
+        if jumps || total > vault.explained.saturating_add(U256::ONE) {
+            return Some(CheckReason::ValuedHigh);
+        }
+        vault.roles.is_made.is_none().then_some(CheckReason::OnlyClaimed)
     }
+}
+
+/// Most that a vault can be worth whose shares have earned no more than the lending market's interest since its index was a ray, and
+/// whose supply contains what was earned since the last valuation. `share` is the worth of one whole share by that valuation, and
+/// `token` one whole token, which a new vault has for a share.
+fn explained(last: U256, [share, token]: [U256; 2], supplied: U256, index: U256) -> U256 {
+    let most = U512::from(last) * U512::from(index.min(U256::from(u128::MAX))) / U512::from(RAY);
+    let most = most.checked_mul(U512::from(token)).and_then(|most| most.checked_div(U512::from(share)));
+    let most = most.unwrap_or_default().saturating_to::<U256>();
+    most.min(last.saturating_add(earned_at_most(supplied, index))).max(last)
 }
 
 /// Reads the ground of a deployment, a valuation or a settlement on a block; `None` for any other action.
@@ -291,6 +310,7 @@ pub async fn ground(
     let settlers = SettlerQuestions::push(&mut calls, plan.target);
     let factory = book.contract(KnownContract::AsyncVaultFactory);
     let made = factory.map(|factory| calls.push(factory, &LagoonFactory::isInstanceCall { vault: plan.target }));
+    let decimals = calls.push(plan.target, &Erc4626::decimalsCall {});
     let answers = calls.send(provider, multicall, block).await.map_err(UnknownValue::because)?;
     let asset = asset.take(&answers).ok_or_else(|| silent("its token"))?;
     let settlers = settlers.take(&answers).ok_or_else(|| silent("its roles and its worth"))?;
@@ -301,6 +321,12 @@ pub async fn ground(
     let mut calls = CallBatch::default();
     let wallet = calls.push(asset, &Erc20::balanceOfCall { owner });
     let reserve = pool.map(|pool| calls.push(pool, &AavePool::getReserveDataCall { asset }));
+    let index = pool.map(|pool| calls.push(pool, &AavePool::getReserveNormalizedIncomeCall { asset }));
+    // What is a share, and what a token, of which a new vault gives one for the other.
+    let whole = |decimals: u8| U256::from(10).checked_pow(U256::from(decimals));
+    let share = decimals.take(&answers).and_then(whole);
+    let share = share.map(|shares| calls.push(plan.target, &Erc4626::convertToAssetsCall { shares }));
+    let token = calls.push(asset, &Erc4626::decimalsCall {});
     let answers = calls.send(provider, multicall, block).await.map_err(UnknownValue::because)?;
     let wallet = wallet.take(&answers).ok_or_else(|| silent("the balance of its token"))?;
     let receipt = reserve.and_then(|reserve| reserve.take(&answers)).map(|reserve| reserve.aTokenAddress);
@@ -311,7 +337,13 @@ pub async fn ground(
         let answers = calls.send(provider, multicall, block).await.map_err(UnknownValue::because)?;
         supplied = balance.take(&answers).ok_or_else(|| silent("the supply of its token"))?;
     }
-    Ok(Some(ManageGround::Vault(ValuedVault { asset, last, held: wallet.saturating_add(supplied), roles })))
+    // A rise that nothing explains is asked about.
+    let share = share.and_then(|share| share.take(&answers)).zip(token.take(&answers).and_then(whole));
+    let index = index.and_then(|index| index.take(&answers)).filter(|_| receipt.is_some_and(|one| !one.is_zero()));
+    let explained =
+        share.zip(index).map_or(last, |((share, token), index)| explained(last, [share, token], supplied, index));
+    let held = wallet.saturating_add(supplied);
+    Ok(Some(ManageGround::Vault(ValuedVault { asset, last, held, explained, roles })))
 }
 
 /// Returns the faults of a deployment, a valuation or a settlement against what the chain says. `holdings` are the account's vaults,
@@ -323,7 +355,13 @@ pub fn faults(
     holdings: Option<&[VaultHolding]>,
 ) -> Vec<DeclarationFault> {
     let plan = plan(proposal, book);
-    if let Some(ManagePlan { call: ManageCall::Deploy(_), target }) = &plan {
+    if let Some(ManagePlan { call: ManageCall::Deploy(new), target }) = &plan {
+        // It could never be settled, and its token may be called like another one.
+        if book.token_at(new.asset).is_none() {
+            let declared = "a vault of a listed token";
+            let fault = DeclarationFault::new(RuleName::Calldata, declared, format!("a vault of {}", new.asset));
+            return vec![fault.passing("a vault of a token of the address book")];
+        }
         let code = ground.and_then(|ground| match ground {
             ManageGround::Factory(code) => Some(*code),
             ManageGround::Vault(_) => None,

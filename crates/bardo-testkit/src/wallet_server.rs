@@ -70,6 +70,8 @@ pub enum ServerMode {
     HangUp,
     /// Returns its old wallet when it is asked for a new one.
     SameWallet,
+    /// Returns the key of the newest wallet under a new id when it is asked for a new one.
+    KnownKey,
     /// Creates a wallet without the policies that it was asked for.
     NoPolicies,
 }
@@ -239,7 +241,10 @@ fn create(stream: &mut TcpStream, state: &mut State, request: &Value) {
         _ => {}
     }
     let policies = if state.mode == ServerMode::NoPolicies { json!([]) } else { request["policy_ids"].clone() };
-    let (id, signer) = (format!("wallet-{}-of-the-test", state.created.len() + 2), PrivateKeySigner::random());
+    let known =
+        state.created.last().map(|(_, signer, _)| signer.clone()).filter(|_| state.mode == ServerMode::KnownKey);
+    let signer = known.unwrap_or_else(PrivateKeySigner::random);
+    let id = format!("wallet-{}-of-the-test", state.created.len() + 2);
     let answered = described(&id, signer.address(), &policies);
     state.created.push((id, signer, policies));
     answer(stream, 200, &answered);

@@ -371,7 +371,8 @@ async fn held(
         let filled = |id| DestinationSettler::filledForCall { orderId: id };
         let arriving: Vec<_> =
             arriving.clone().filter_map(|(id, _)| Some((*id, calls.push(settler?, &filled(*id))))).collect();
-        let shares = VaultQuestions::push(calls, account, &vaults);
+        let factory = network.book.contract(KnownContract::AsyncVaultFactory);
+        let shares = VaultQuestions::push(calls, (account, factory), &vaults);
         (coin, listed, leaving, arriving, lending.push(account, calls), shares)
     };
     let ((coin, listed, leaving, arriving, lent, shares), answers, positions) =

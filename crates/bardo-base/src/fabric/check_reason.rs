@@ -70,8 +70,10 @@ pub enum CheckReason {
     SharePriceFell,
     /// A valuation below the vault's last one.
     ValuedLow,
-    /// A valuation of more than 1 % above the vault's last one.
+    /// A valuation of more than 1 % above the vault's last one, or higher than the lending market's interest explains.
     ValuedHigh,
+    /// Nothing but the vault itself says that the account is its Safe: no factory vouches for its code.
+    OnlyClaimed,
     /// The hook of a pool takes part in what happens there; simulations found no harm.
     HookTakesPart,
     /// The simulations did not show what the hook of a pool does.
@@ -157,7 +159,11 @@ impl fmt::Display for CheckReason {
                 "the vault's share price fell within the last 100 blocks, and the request is settled at its price",
             ),
             Self::ValuedLow => f.write_str("it values the vault below its last valuation"),
-            Self::ValuedHigh => f.write_str("it values the vault at more than 1 % above its last valuation"),
+            Self::ValuedHigh => f.write_str(
+                "it values the vault at more than 1 % above its last valuation, or higher than the lending market's \
+                 interest explains",
+            ),
+            Self::OnlyClaimed => f.write_str("nothing but the vault itself says that the account is its Safe"),
             Self::HookTakesPart => {
                 f.write_str("the pool's hook takes part in what happens there; simulations found no harm")
             }

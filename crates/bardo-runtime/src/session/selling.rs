@@ -370,6 +370,7 @@ impl SessionState {
         let listed = book.tokens().iter().map(|token| token.address);
         let listed: Vec<Address> = listed.filter(|token| !book.is_stablecoin(*token)).collect();
         let found = chain.held(account, &listed).await?;
+        let of_others = self.held_for_others(chain, account).await;
         let (mut held, mut unread) = (Vec::new(), 0);
         for (address, found) in listed.into_iter().zip(found) {
             match found {
@@ -377,6 +378,18 @@ impl SessionState {
                     let token = TokenId::Erc20(address);
                     let held = self.sources.world.balance(chain.network().chain_id, account, token, amount);
                     if held?.is_zero() {
+                        continue;
+                    }
+                    // A sale would spend what belongs to others: only the operator takes it apart.
+                    if let Some(vault) = of_others.get(&address) {
+                        let token = book.symbol_at(address);
+                        let words = format!(
+                            "{token} on {} stays: some of it belongs to the depositors of the vault {vault}. Settle the vault, and \
+                             sell what is yours.",
+                            chain.network()
+                        );
+                        self.report_sale(&words);
+                        unread += 1;
                         continue;
                     }
                 }

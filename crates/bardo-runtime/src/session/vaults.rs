@@ -1,5 +1,7 @@
 //! Shares of vaults before holdings are sold: what the vaults let go is withdrawn, and what stays is reported.
 
+use std::collections::BTreeMap;
+
 use alloy::eips::BlockId;
 use alloy::primitives::Address;
 use serde_json::json;
@@ -57,6 +59,12 @@ impl SessionState {
         all
     }
 
+    /// Tokens on a chain of which the account holds some for the depositors of a vault that it manages, with the vault. Where that
+    /// cannot be read, [`Self::leave_vaults`] says so, and nothing is held back: no vault may keep a sale from its end.
+    pub(super) async fn held_for_others(&self, chain: &ConnectedChain, account: Address) -> BTreeMap<Address, Address> {
+        for_others(&self.shares(chain, account).await.unwrap_or_default())
+    }
+
     /// Shares of known vaults on a chain.
     ///
     /// # Errors
@@ -68,6 +76,12 @@ impl SessionState {
     }
 }
 
+/// Tokens of vaults to whose depositors the account owes some, with the vault. What only the vault itself says holds nothing back.
+fn for_others(held: &[VaultHolding]) -> BTreeMap<Address, Address> {
+    let owing = held.iter().filter(|one| !one.owed.is_zero() && !one.only_claims);
+    owing.map(|one| (one.asset, one.vault)).collect()
+}
+
 /// Sentence about shares that stay.
 fn words(chain: &ConnectedChain, one: &VaultHolding) -> String {
     let (place, vault) = (&chain.network().name, one.vault);
@@ -77,5 +91,34 @@ fn words(chain: &ConnectedChain, one: &VaultHolding) -> String {
         ),
         Ok(_) => format!("On {place}, shares of the vault {vault} stay."),
         Err(why) => format!("On {place}, shares of the vault {vault} stay, which cannot be redeemed: {why}."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::U256;
+
+    use super::*;
+
+    #[test]
+    fn tokens_of_depositors_are_those_of_vaults_that_the_factory_made() {
+        let asset = Address::repeat_byte(2);
+        let of = |owed: u64, only_claims| {
+            let held = VaultHolding {
+                vault: Address::repeat_byte(1),
+                asset,
+                shares: U256::ZERO,
+                decimals: Some(18),
+                pays: Ok(U256::ZERO),
+                is_partial: false,
+                worth: U256::ZERO,
+                requests: None,
+                owed: U256::from(owed),
+                only_claims,
+            };
+            for_others(&[held])
+        };
+        assert_eq!(of(1, false), [(asset, Address::repeat_byte(1))].into());
+        assert_eq!((of(0, false), of(1, true)), (BTreeMap::new(), BTreeMap::new()));
     }
 }

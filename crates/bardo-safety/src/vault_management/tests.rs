@@ -4,6 +4,7 @@ use super::*;
 use crate::proposal::{AllowanceBound, AllowanceKind, Inflow, Outflow};
 use crate::sample;
 use bardo_base::model::ToolMeta;
+use golem_chain::network::BookToken;
 use golem_protocols::erc7540::manage::NewVault;
 
 const ME: Address = address!("0x00000000000000000000000000000000000000a1");
@@ -15,6 +16,8 @@ const ASSET: Address = address!("0x00000000000000000000000000000000000000d1");
 fn book() -> AddressBook {
     let mut book = AddressBook::default();
     book.set("asyncVaultFactory", FACTORY);
+    let (symbol, name) = ("T".to_owned(), "T".to_owned());
+    book.set_token(BookToken { symbol, name, decimals: 6, address: ASSET });
     book
 }
 
@@ -121,7 +124,8 @@ fn a_valuation_is_of_what_is_there() {
     let ground = |held: u64, last: u64| {
         let (safe, valuation_manager, is_made) = (ME, ME, Some(true));
         let roles = VaultRoles { safe, valuation_manager, is_made };
-        ManageGround::Vault(ValuedVault { asset: ASSET, held: U256::from(held), last: U256::from(last), roles })
+        let (held, last, explained) = (U256::from(held), U256::from(last), U256::MAX);
+        ManageGround::Vault(ValuedVault { asset: ASSET, held, last, explained, roles })
     };
     for call in [ManageCall::Value { total: total() }, ManageCall::Settle { total: total() }] {
         let of = |ground: Option<&ManageGround>| -> Vec<RuleName> {
@@ -149,6 +153,7 @@ fn a_valuation_is_of_what_is_there() {
             worth: U256::ZERO,
             requests: None,
             owed: U256::from(200_000),
+            only_claims: false,
         };
         let with = |held: u64, one| faults(&proposal(&call), &book(), Some(&ground(held, 1)), Some(&[one])).len();
         assert_eq!(with(1_200_000, other(ASSET, OTHER)), 0);
@@ -172,17 +177,52 @@ fn only_a_vault_of_the_accounts_own_is_valued() {
     let (asset, held, last) = (ASSET, U256::from(2_000_000), total());
     let of = |safe, valuation_manager, is_made| {
         let roles = VaultRoles { safe, valuation_manager, is_made };
-        let ground = ManageGround::Vault(ValuedVault { asset, last, held, roles });
+        let ground = ManageGround::Vault(ValuedVault { asset, last, held, explained: last, roles });
         faults(&proposal(&ManageCall::Value { total: total() }), &book(), Some(&ground), Some(&[])).len()
     };
     assert_eq!([of(ME, ME, Some(true)), of(ME, ME, None)], [0, 0]);
     assert_eq!([of(OTHER, ME, Some(true)), of(ME, OTHER, Some(true)), of(ME, ME, Some(false))], [1, 1, 1]);
 }
 
+/// By hand: a share that was worth a token at first is worth 1.05, and the market's index rose by 10 %. 1,000,000 can be
+/// 1,000,000 * 1.1 / 1.05 = 1,047,619, so that rises of 1 % end once the shares have earned as much as the market paid. A supply of
+/// 110,000 contains 10,000 of interest.
+#[test]
+fn many_small_rises_end_at_what_the_market_paid() {
+    let raised = RAY / U256::from(10) * U256::from(11);
+    let of = |share: u64, supplied: u64, index| {
+        explained(total(), [U256::from(share), U256::from(1_000_000)], U256::from(supplied), index)
+    };
+    let large = 1_000_000_000;
+    assert_eq!(of(1_050_000, large, raised), U256::from(1_047_619));
+    assert_eq!(of(1_050_000, 110_000, raised), U256::from(1_010_000), "the supply contains no more");
+    assert_eq!(of(1_050_000, 0, raised), total(), "nothing is supplied");
+    assert_eq!(of(1_100_000, large, raised), total());
+    assert_eq!(of(1_200_000, large, raised), total(), "the operator has decided about more");
+    assert_eq!(of(1_000_000, large, RAY), total(), "a market that has paid nothing");
+    assert_eq!((of(0, large, raised), of(1_000_000, large, U256::ZERO)), (total(), total()), "nonsense");
+    let beyond = explained(U256::MAX, [U256::ONE, U256::MAX], U256::MAX, U256::MAX);
+    assert_eq!(beyond, U256::MAX, "what is too large to compute explains no more than what was");
+    let asks = |explained: u64, is_made| {
+        let roles = VaultRoles { safe: ME, valuation_manager: ME, is_made };
+        let (last, held, explained) = (U256::from(995_000), U256::MAX, U256::from(explained));
+        let ground = ManageGround::Vault(ValuedVault { asset: ASSET, last, held, explained, roles });
+        ground.asks(&judged(&proposal(&ManageCall::Value { total: total() })).unwrap())
+    };
+    assert_eq!([asks(999_999, Some(true)), asks(999_998, Some(true))], [None, Some(CheckReason::ValuedHigh)]);
+    assert_eq!(asks(1_000_000, None), Some(CheckReason::OnlyClaimed), "no factory vouches for it");
+}
+
 #[test]
 fn a_vault_is_deployed_by_the_shipped_factory_alone() {
     let made = proposal(&forms()[0]);
     let of = |ground: Option<ManageGround>| faults(&made, &book(), ground.as_ref(), Some(&[])).len();
+    let mut unlisted = made.clone();
+    let (name, symbol) = ("V".to_owned(), "V".to_owned());
+    let other = ManageCall::Deploy(NewVault { asset: OTHER, name, symbol, salt: B256::ZERO });
+    unlisted.legs[0].data = other.calldata(ME);
+    let honest = ManageGround::Factory(FACTORY_CODE);
+    assert_eq!(faults(&unlisted, &book(), Some(&honest), Some(&[])).len(), 1, "a token that is not listed");
     assert_eq!(of(Some(ManageGround::Factory(FACTORY_CODE))), 0);
     assert_eq!(of(Some(ManageGround::Factory(keccak256([])))), 1, "no code");
     assert_eq!(of(None), 1);
@@ -211,4 +251,25 @@ fn an_action_is_proven_by_the_event_of_its_contract() {
             assert!(missing(&[log(made.legs[0].to, told(other))]).is_some(), "{call:?} {other:?}");
         }
     }
+}
+
+/// A stop lets a pause through that moves nothing.
+#[test]
+fn only_a_quiet_pause_passes_a_stop() {
+    let preview = crate::approval::model::preview(proposal(&ManageCall::Pause), 1, 0);
+    let simulated = |class| SimulatedEffects { class, ..preview.simulated.clone() };
+    let quiet = simulated(ActionClass::ReadOnly);
+    for call in forms() {
+        assert_eq!(only_pauses(&proposal(&call), Some(&quiet)), call == ManageCall::Pause, "{call:?}");
+    }
+    let pause = proposal(&ManageCall::Pause);
+    for class in [ActionClass::NewPosition, ActionClass::DecreasePosition, ActionClass::ClosePosition] {
+        assert!(!only_pauses(&pause, Some(&simulated(class))), "{class:?}");
+    }
+    assert!(!only_pauses(&pause, None), "it was not simulated");
+    let other = Proposal { intent: ProposalIntent::Vault, ..pause.clone() };
+    assert!(!only_pauses(&other, Some(&quiet)));
+    let mut more = pause;
+    more.legs.push(more.legs[0].clone());
+    assert!(!only_pauses(&more, Some(&quiet)));
 }

@@ -2,7 +2,9 @@
 //! redeems them. A share that pays nothing out is worth nothing, whatever its vault says.
 //!
 //! Of a vault whose Safe is the account itself, the account also holds what belongs to the depositors. That is owed: the last
-//! valuation, and the interest that the supply of the vault's token to the lending market may have earned since.
+//! valuation, and the interest that the supply of the vault's token to the lending market may have earned since. Any vault can
+//! say that the account is its Safe, and owe what it likes: where the address book has a factory, only of its vaults that counts,
+//! and where it has none, what such a vault says proves no loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +19,7 @@ use crate::erc7540::requests::{
 };
 use bardo_abi::aave::{AaveBalance, AavePool};
 use bardo_abi::erc4626::Erc4626;
+use bardo_abi::erc7540::LagoonFactory;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::text::SafeText;
 use golem_chain::fork::{ExecutionStatus, Fork, ForkCall, ForkError, SimulationOptions, WatchList};
@@ -75,13 +78,16 @@ pub struct HoldingSources<'a> {
     multicall: Address,
     /// Lending market; `None` for a network without one.
     pool: Option<Address>,
+    /// Factory of asynchronous vaults; `None` for a network without one.
+    factory: Option<Address>,
 }
 
 impl<'a> HoldingSources<'a> {
     /// Sources of a network; `None` if its address book lacks Multicall3.
     pub fn of(provider: &'a DynProvider, book: &AddressBook) -> Option<Self> {
         let multicall = book.contract(KnownContract::Multicall3)?;
-        Some(Self { provider, multicall, pool: book.contract(KnownContract::AavePool) })
+        let (pool, factory) = (book.contract(KnownContract::AavePool), book.contract(KnownContract::AsyncVaultFactory));
+        Some(Self { provider, multicall, pool, factory })
     }
 }
 
@@ -107,12 +113,15 @@ pub struct VaultHolding {
     /// Tokens that the account holds for the vault as its Safe, in raw units: what of its wallet and supplies is not its own.
     /// Zero unless the account is the Safe.
     pub owed: U256,
+    /// True if nothing but the vault itself says that the account is its Safe.
+    pub only_claims: bool,
 }
 
 impl VaultHolding {
-    /// Returns true if all of the shares can be redeemed for about what they are worth.
+    /// Returns true if all of the shares can be redeemed for about what they are worth, and nothing is owed by the vault's own
+    /// word alone.
     pub fn is_whole(&self) -> bool {
-        self.pays.is_ok() && !self.is_partial && !self.is_short()
+        self.pays.is_ok() && !self.is_partial && !self.is_short() && !self.only_claims
     }
 
     /// Returns true if the redemption pays far less than the shares are worth: the vault cheats, or its price was moved.
@@ -197,6 +206,8 @@ struct AskedVault {
     asynchrony: AsynchronyQuestions,
     requests: RequestQuestions,
     settlers: SettlerQuestions,
+    /// `None` without a factory.
+    made: Option<CallIndex<LagoonFactory::isInstanceCall>>,
 }
 
 /// Answer of one vault, of which what the shares pay out is not known yet.
@@ -211,11 +222,17 @@ pub struct HeldShares {
     asynchrony: Asynchrony,
     requests: Requests,
     settlers: Option<Settlers>,
+    /// True if the address book's factory made the vault; `None` without a factory.
+    made: Option<bool>,
 }
 
 impl VaultQuestions {
-    /// Adds the questions about these vaults to a batch.
-    pub fn push(calls: &mut CallBatch, account: Address, vaults: &BTreeSet<Address>) -> Self {
+    /// Adds the questions about these vaults to a batch. The factory of the address book knows which vaults it made.
+    pub fn push(
+        calls: &mut CallBatch,
+        (account, factory): (Address, Option<Address>),
+        vaults: &BTreeSet<Address>,
+    ) -> Self {
         let asked = vaults.iter().map(|vault| AskedVault {
             vault: *vault,
             shares: calls.push(*vault, &Erc4626::balanceOfCall { owner: account }),
@@ -226,6 +243,7 @@ impl VaultQuestions {
             asynchrony: AsynchronyQuestions::push(calls, *vault),
             requests: RequestQuestions::push(calls, *vault, account),
             settlers: SettlerQuestions::push(calls, *vault),
+            made: factory.map(|factory| calls.push(factory, &LagoonFactory::isInstanceCall { vault: *vault })),
         });
         Self { account, asked: asked.collect() }
     }
@@ -243,11 +261,10 @@ impl VaultQuestions {
             asynchrony: asked.asynchrony.take(answers),
             requests: asked.requests.take(answers),
             settlers: asked.settlers.take(answers),
+            made: asked.made.as_ref().map(|made| made.take(answers) == Some(true)),
         });
         let has = |held: &HeldShares| {
-            held.shares.is_none_or(|shares| !shares.is_zero())
-                || held.has_requests()
-                || held.is_managed_by(self.account)
+            held.shares.is_none_or(|shares| !shares.is_zero()) || held.has_requests() || held.names_safe(self.account)
         };
         answered.filter(has).collect()
     }
@@ -258,9 +275,20 @@ impl HeldShares {
         self.asynchrony != Asynchrony::default() && !self.requests.is_empty()
     }
 
-    /// Returns true for a vault whose Safe is the account.
-    fn is_managed_by(&self, account: Address) -> bool {
+    /// Returns true for a vault that says that its Safe is the account.
+    fn names_safe(&self, account: Address) -> bool {
         self.settlers.is_some_and(|settlers| settlers.safe == account)
+    }
+
+    /// Returns true for a vault whose Safe is the account, as far as that can be known: a vault that the factory did not make may
+    /// say anything.
+    fn is_managed_by(&self, account: Address) -> bool {
+        self.names_safe(account) && self.made != Some(false)
+    }
+
+    /// Returns true if nothing but the vault itself says that its Safe is the account.
+    fn only_claims(&self, account: Address) -> bool {
+        self.names_safe(account) && self.made != Some(true)
     }
 
     /// Last valuation of a vault whose Safe is the account; zero for any other.
@@ -278,7 +306,7 @@ impl HeldShares {
             // On the heap: it is rare, and large.
             return Box::pin(self.unwound(fork, account, past)).await;
         }
-        let owed = self.owed(account);
+        let (owed, only_claims) = (self.owed(account), self.only_claims(account));
         let Self { vault, shares, asset, decimals, most, price, .. } = self;
         let price = SharePrice { now: price, past };
         let refused = |why: &str| Err(SafeText::clean(why, MAX_REASON));
@@ -292,6 +320,7 @@ impl HeldShares {
             worth,
             requests: None,
             owed,
+            only_claims,
         };
         let (Some(held), Some(asset), Some(_)) = (shares, asset, price.now) else {
             return Ok(holding(refused("the vault does not answer"), false, U256::ZERO));
@@ -314,8 +343,8 @@ impl HeldShares {
 
     /// Simulates the unwinding of everything in an asynchronous vault: see [`unwound`].
     async fn unwound(self, fork: &Fork, account: Address, past: Option<U256>) -> Result<VaultHolding, ForkError> {
-        let owed = self.owed(account);
-        let is_own = self.is_managed_by(account);
+        let (owed, only_claims) = (self.owed(account), self.only_claims(account));
+        let is_own = self.names_safe(account);
         let Self { vault, shares, asset, decimals, price, requests, settlers, .. } = self;
         let price = SharePrice { now: price, past };
         let holding = |pays, is_partial, worth| VaultHolding {
@@ -328,6 +357,7 @@ impl HeldShares {
             worth,
             requests: Some(requests),
             owed,
+            only_claims,
         };
         let (Some(_), Some(asset), Some(_)) = (shares, asset, price.now) else {
             let why = SafeText::clean("the vault does not answer", MAX_REASON);
@@ -422,7 +452,7 @@ async fn interest(
 }
 
 /// Most interest that a supply can contain at this index, rounded up.
-fn earned_at_most(supplied: U256, index: U256) -> U256 {
+pub fn earned_at_most(supplied: U256, index: U256) -> U256 {
     if index <= RAY {
         return U256::ZERO;
     }
@@ -445,7 +475,7 @@ pub async fn held(
         return Ok(Vec::new());
     }
     let mut calls = CallBatch::default();
-    let asked = VaultQuestions::push(&mut calls, account, vaults);
+    let asked = VaultQuestions::push(&mut calls, (account, sources.factory), vaults);
     let answers = calls.send(sources.provider, sources.multicall, BlockId::hash(fork.pinned().hash)).await?;
     redeemed(sources, fork, account, asked.take(&answers)).await
 }
@@ -541,6 +571,7 @@ mod tests {
             worth: U256::from(worth),
             requests: None,
             owed: U256::ZERO,
+            only_claims: false,
         };
         for (pays, worth, is_whole) in
             [(1_000, 1_000, true), (900, 1_000, true), (899, 1_000, false), (0, 0, true), (1, 3_000, false)]
@@ -548,5 +579,28 @@ mod tests {
             assert_eq!(paid(pays, worth).is_whole(), is_whole, "{pays} of {worth}");
         }
         assert!(!lacks(U256::from(96), U256::from(100), 400) && lacks(U256::from(95), U256::from(100), 400));
+        assert!(!VaultHolding { only_claims: true, ..paid(1_000, 1_000) }.is_whole());
+    }
+
+    /// A vault may name anybody as its Safe. What it says is owed counts if the factory made it; without a factory it counts and
+    /// proves no loss.
+    #[test]
+    fn what_is_owed_rests_on_the_factory() {
+        let me = Address::repeat_byte(1);
+        let (valuation_manager, total_assets) = (Address::repeat_byte(2), U256::from(900));
+        let of = |safe, made| {
+            let settlers = Some(Settlers { valuation_manager, safe, total_assets });
+            let (vault, shares, asset) = (Address::repeat_byte(3), Some(U256::ZERO), None);
+            let (asynchrony, requests) = (Asynchrony::default(), Requests::default());
+            let (decimals, most, price) = (None, None, None);
+            let held = HeldShares { vault, shares, asset, decimals, most, price, asynchrony, requests, settlers, made };
+            (held.owed(me), held.only_claims(me))
+        };
+        assert_eq!(of(me, Some(true)), (total_assets, false));
+        assert_eq!(of(me, Some(false)), (U256::ZERO, true));
+        assert_eq!(of(me, None), (total_assets, true));
+        for made in [Some(true), Some(false), None] {
+            assert_eq!(of(Address::repeat_byte(4), made), (U256::ZERO, false), "somebody else's");
+        }
     }
 }

@@ -69,9 +69,9 @@ pub enum ManageCall {
     },
 }
 
-/// Returns true for a name that is shown as it is.
+/// Returns true for a name that is shown as it is, between quotation marks.
 pub fn is_plain(text: &str, longest: usize) -> bool {
-    (1..=longest).contains(&text.len()) && text.chars().all(|one| one == ' ' || one.is_ascii_graphic())
+    (1..=longest).contains(&text.len()) && text.chars().all(|one| one == ' ' || one.is_ascii_graphic() && one != '"')
 }
 
 impl ManageCall {
@@ -225,7 +225,7 @@ mod tests {
         let data = forms()[0].calldata(ME);
         assert_eq!(ManageCall::decode(&data, OTHER), Err(ManageCallError::NotCanonical));
         let honest = LagoonFactory::createVaultProxyCall::abi_decode(&data).unwrap();
-        let changes: [fn(&mut LagoonFactory::createVaultProxyCall); 12] = [
+        let changes: [fn(&mut LagoonFactory::createVaultProxyCall); 13] = [
             |one| one.logic = OTHER,
             |one| one.initialOwner = OTHER,
             |one| one.initialDelay = U256::ZERO,
@@ -238,6 +238,7 @@ mod tests {
             |one| one.init.enableWhitelist = true,
             |one| one.init.name = "a\u{202e}b".to_owned(),
             |one| one.init.symbol = String::new(),
+            |one| one.init.name = "V\" of USDC, approved".to_owned(),
         ];
         for (at, change) in changes.into_iter().enumerate() {
             let mut changed = honest.clone();

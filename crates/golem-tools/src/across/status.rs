@@ -93,8 +93,15 @@ pub(crate) struct KnownDeposits {
     pub is_partial: bool,
 }
 
-fn lookback(chain: &ConnectedChain, head: u64) -> u64 {
-    head.saturating_sub(LOOKBACK_MILLIS / chain.network().block_millis.max(1)).max(1)
+/// Block this long before `head`, on a chain with these block times.
+fn back(head: u64, millis: u64, block_millis: u64) -> u64 {
+    head.saturating_sub(millis / block_millis.max(1)).max(1)
+}
+
+/// First block in which a fill is looked for: as long ago as an own deposit is followed, and a day more, because the clock that dates
+/// deposits is not the destination's.
+fn fills_from(head: u64, block_millis: u64) -> u64 {
+    back(head, FOLLOWED_MILLIS + LOOKBACK_MILLIS, block_millis)
 }
 
 async fn head_number(chain: &ConnectedChain) -> Result<u64, ToolError> {
@@ -122,7 +129,7 @@ pub(crate) async fn deposits<'a>(
 ) -> Result<KnownDeposits, ToolError> {
     let pool = source.contract(KnownContract::AcrossSpokePool)?;
     let head = head_number(source).await?;
-    let range = (lookback(source, head), head);
+    let range = (back(head, LOOKBACK_MILLIS, source.network().block_millis), head);
     let query = LogQuery {
         addresses: vec![pool],
         events: DepositEvent::SIGNATURES.to_vec(),
@@ -146,16 +153,35 @@ pub(crate) async fn deposits<'a>(
         known.extend(others);
     }
     if is_partial {
-        for deposit in known.iter_mut().filter(|deposit| deposit.state == DepositState::Expired) {
-            deposit.remark = Some("too many deposits name this account to tell which one a refund is of");
-        }
+        remark_expired(&mut known, "too many deposits name this account to tell which one a refund is of");
     } else {
         let first = known.iter().map(|deposit| deposit.deposited.1).min().unwrap_or(range.0);
-        let paid = refunds(source, (pool, account), (first, head)).await?;
+        let (paid, is_whole) = refunds(source, (pool, account), (first, head)).await?;
         allot(&mut known, &paid);
+        if !is_whole {
+            remark_expired(&mut known, UNREAD_REFUNDS);
+            is_partial = true;
+        }
     }
     known.retain(|deposit| wanted.is_none_or(|id| deposit.relay.depositId == id));
     Ok(KnownDeposits { deposits: known, is_partial })
+}
+
+/// Remark about a deposit of which it is not known whether it was paid back.
+const UNREAD_REFUNDS: &str = "the logs of refunds since the deposit could not all be read";
+
+fn remark_expired(known: &mut [KnownDeposit], remark: &'static str) {
+    for deposit in known.iter_mut().filter(|deposit| deposit.state == DepositState::Expired) {
+        deposit.remark = Some(remark);
+    }
+}
+
+/// Makes the state of deposits unclear that expired and of which no refund was seen in logs that are not whole.
+fn doubt_expired(known: &mut [KnownDeposit]) {
+    remark_expired(known, UNREAD_REFUNDS);
+    for deposit in known.iter_mut().filter(|deposit| deposit.state == DepositState::Expired) {
+        deposit.state = DepositState::Unclear;
+    }
 }
 
 /// Time for which an own deposit is followed, in milliseconds: three days. Refunds follow within hours.
@@ -198,8 +224,12 @@ pub async fn in_transit(
     look_all(&mut known, &|chain_id| world.chain(&chain_id.to_string())).await;
     let expired = known.iter().filter(|deposit| deposit.state == DepositState::Expired);
     if let Some(first) = expired.map(|deposit| deposit.deposited.1).min() {
-        let paid = refunds(source, (pool, account), (first, head_number(source).await?)).await?;
+        let (paid, is_whole) = refunds(source, (pool, account), (first, head_number(source).await?)).await?;
         allot(&mut known, &paid);
+        // What may have been paid back is in the wallet then, and must not count twice.
+        if !is_whole {
+            doubt_expired(&mut known);
+        }
     }
     let open = |deposit: &&KnownDeposit| matches!(deposit.state, DepositState::Pending | DepositState::Expired);
     let deposits = known
@@ -287,7 +317,7 @@ async fn look(destination: &ConnectedChain, deposit: &mut KnownDeposit) -> Resul
         second: Some(B256::from(deposit.relay.depositId)),
         third: None,
     };
-    let range = (lookback(destination, head), head);
+    let range = (fills_from(head, destination.network().block_millis), head);
     let relay = deposit.relay.clone();
     let fills = |log: &PlacedLog| FillEvent::decode(&log.log).filter(|fill| fill.fills(&relay));
     let found = read_backwards(destination, &query, range, &mut LogBudget::new(REQUESTS, LOGS), |logs| {
@@ -346,12 +376,13 @@ struct PaidBack {
     block: u64,
 }
 
-/// Reads what bundles paid the account, the oldest first, as far as the tokens' transfers confirm it.
+/// Reads what bundles paid the account, the oldest first, as far as the tokens' transfers confirm it; false if older ones of the
+/// range may be missing.
 async fn refunds(
     source: &ConnectedChain,
     (pool, account): (Address, Address),
     range: (u64, u64),
-) -> Result<Vec<PaidBack>, ToolError> {
+) -> Result<(Vec<PaidBack>, bool), ToolError> {
     let query = LogQuery {
         addresses: vec![pool],
         events: vec![RefundEvent::SIGNATURE],
@@ -378,7 +409,7 @@ async fn refunds(
         let moved = own.fold(U256::ZERO, |sum, one| sum.saturating_add(one.value));
         paid.push(PaidBack { token, amount: amount.min(moved), transaction, block });
     }
-    Ok(paid)
+    Ok((paid, read.from <= range.0))
 }
 
 /// Assigns payments to expired deposits of the same token, both in their order. A deposit counts as refunded once payments after

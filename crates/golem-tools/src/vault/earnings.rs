@@ -1,18 +1,21 @@
 //! Earnings of a managed vault in the lending market since its last valuation, by the market's own records.
 
 use alloy::eips::BlockId;
-use alloy::primitives::{Address, B256, U256};
+use alloy::primitives::{Address, B256, U256, U512};
 use alloy::sol_types::SolEvent as _;
 
 use super::Vault;
-use crate::engine::ConnectedChain;
+use crate::engine::{ConnectedChain, ToolEnvironment};
 use crate::market::logs::{LogBudget, LogQuery, PlacedLog, read_backwards};
 use bardo_abi::aave::{AaveBalance, AavePool};
 use bardo_abi::erc20::Erc20;
+use bardo_abi::erc4626::Erc4626;
 use bardo_abi::erc7540::LagoonVault;
 use bardo_base::contracts::KnownContract;
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_safety::vault_calls;
 use golem_chain::multicall::CallBatch;
+use golem_protocols::erc7540::requests::SettlerQuestions;
 
 /// Maximum number of requests and of logs for one kind of event.
 const REQUESTS: u32 = 24;
@@ -28,12 +31,33 @@ pub(super) struct Earnings {
     pub(super) earned: U256,
     /// Balance of the wallet.
     wallet: U256,
+    /// Worth of the account's other vaults of the token by their last valuations.
+    pub(super) others: U256,
 }
 
 impl Earnings {
-    /// Worth of the vault by its last valuation and the interest since then, and no more than the Safe holds: the market rounds down.
+    /// Worth of the vault by its last valuation and its interest since then, and no more than the Safe holds: the market rounds down.
     pub(super) fn worth(&self, vault: &Vault) -> U256 {
-        vault.total_assets.saturating_add(self.earned).min(self.wallet.saturating_add(self.supplied))
+        let last = vault.total_assets;
+        last.saturating_add(self.of_vault(last)).min(self.wallet.saturating_add(self.supplied))
+    }
+
+    /// Interest of a vault with this last valuation: its part of what all vaults of the account's own are worth. No more than that can
+    /// be supplied for them, and what more the account supplied earns for the account.
+    pub(super) fn of_vault(&self, last: U256) -> U256 {
+        let whole = self.principal().max(last.saturating_add(self.others));
+        let share = U512::from(self.earned) * U512::from(last);
+        share.checked_div(U512::from(whole)).map_or(U256::ZERO, |share| share.saturating_to())
+    }
+
+    /// Supply without the interest since the last valuation.
+    fn principal(&self) -> U256 {
+        self.supplied.saturating_sub(self.earned)
+    }
+
+    /// Part of the supply that is more than all vaults of the account's own are worth; `None` without one.
+    pub(super) fn own_supply(&self, last: U256) -> Option<U256> {
+        self.principal().checked_sub(last.saturating_add(self.others)).filter(|own| !own.is_zero())
     }
 
     /// Reads the supply at the vault's block. A network without a lending market, or without a reserve of the token, has none.
@@ -41,7 +65,12 @@ impl Earnings {
     /// # Errors
     /// `CHAIN_INCONSISTENT` if the market does not answer, or if the last valuation, the state of its block or the changes since then
     /// cannot be read; the provider's errors.
-    pub(super) async fn read(chain: &ConnectedChain, vault: &Vault, account: Address) -> Result<Self, ToolError> {
+    pub(super) async fn read(
+        world: &ToolEnvironment,
+        chain: &ConnectedChain,
+        vault: &Vault,
+        account: Address,
+    ) -> Result<Self, ToolError> {
         let silent = || inconsistent("the account's balances of the vault's token cannot be read");
         let mut calls = CallBatch::default();
         let wallet = calls.push(vault.asset_address, &Erc20::balanceOfCall { owner: account });
@@ -49,7 +78,8 @@ impl Earnings {
         let reserve = pool.map(|pool| calls.push(pool, &AavePool::getReserveDataCall { asset: vault.asset_address }));
         let answers = chain.ask_at(calls, vault.head.hash).await?;
         let wallet = wallet.take(&answers).ok_or_else(silent)?;
-        let unsupplied = Self { wallet, ..Self::default() };
+        let others = others(world, chain, vault, account).await?;
+        let unsupplied = Self { wallet, others, ..Self::default() };
         let Some(reserve) = reserve else { return Ok(unsupplied) };
         let receipt = reserve.take(&answers).ok_or_else(silent)?.aTokenAddress;
         if receipt.is_zero() {
@@ -67,12 +97,37 @@ impl Earnings {
         let then = supplied_at(chain, (receipt, account), base).await?;
         let [into, out] = moved(chain, (receipt, account), (base.saturating_add(1), vault.head.number)).await?;
         let earned = supplied.saturating_add(out).saturating_sub(then.saturating_add(into));
-        Ok(Self { supplied, earned, wallet })
+        Ok(Self { supplied, earned, ..unsupplied })
     }
 }
 
 fn inconsistent(what: &str) -> ToolError {
     ToolError::new(ErrorCode::ChainInconsistent, what)
+}
+
+/// Worth of the other known vaults of the vault's token whose Safe is the account, by their last valuations.
+async fn others(
+    world: &ToolEnvironment,
+    chain: &ConnectedChain,
+    vault: &Vault,
+    account: Address,
+) -> Result<U256, ToolError> {
+    let network = chain.network();
+    let policy = world.policy();
+    let known = vault_calls::known(network.chain_id, policy.as_ref().map(|policy| policy.rules()), &network.book);
+    let mut calls = CallBatch::default();
+    let asked = known.into_iter().filter(|one| *one != vault.address).map(|one| {
+        let asset = calls.push(one, &Erc4626::assetCall {});
+        (asset, SettlerQuestions::push(&mut calls, one))
+    });
+    let asked: Vec<_> = asked.collect();
+    if asked.is_empty() {
+        return Ok(U256::ZERO);
+    }
+    let answers = chain.ask_at(calls, vault.head.hash).await?;
+    let own = asked.into_iter().filter(|(asset, _)| asset.take(&answers) == Some(vault.asset_address));
+    let own = own.filter_map(|(_, settlers)| settlers.take(&answers)).filter(|settlers| settlers.safe == account);
+    Ok(own.fold(U256::ZERO, |sum, settlers| sum.saturating_add(settlers.total_assets)))
 }
 
 /// Block before that in which the vault's last valuation was stated, which is about the block on which it was measured.
@@ -169,6 +224,22 @@ mod tests {
     use alloy::primitives::Log;
 
     use super::*;
+
+    /// By hand: of 10 interest on 500, a vault of 500 or more has all, and one of 100 has a fifth. Beside another vault of 300, one of
+    /// 700 has seven tenths of it, and the other one the rest.
+    #[test]
+    fn interest_is_parted_between_vaults_and_the_account() {
+        let number = |raw: u64| U256::from(raw);
+        let earnings = Earnings { supplied: number(510), earned: number(10), ..Earnings::default() };
+        let of = |last| earnings.of_vault(number(last));
+        assert_eq!([of(600), of(500), of(100), of(0)], [number(10), number(10), number(2), U256::ZERO]);
+        assert_eq!([earnings.own_supply(number(500)), earnings.own_supply(number(100))], [None, Some(number(400))]);
+        let beside = |others, last| Earnings { others: number(others), ..earnings }.of_vault(number(last));
+        assert_eq!([beside(300, 700), beside(700, 300)], [number(7), number(3)]);
+        assert_eq!(beside(100, 150), number(3), "the account's own 250 earn as well");
+        let withdrawn = Earnings { supplied: U256::ZERO, ..earnings };
+        assert_eq!(withdrawn.of_vault(number(100)), number(10), "all of it was withdrawn meanwhile");
+    }
 
     /// By hand, after 5 of interest: 100 are supplied, 40 withdrawn, and 3 withdrawn, which mints the other 2.
     #[test]

@@ -93,7 +93,8 @@ pub async fn read(
         return Ok(Vec::new());
     };
     let mut calls = CallBatch::default();
-    let asked = VaultQuestions::push(&mut calls, account, &vaults);
+    let factory = network.book.contract(KnownContract::AsyncVaultFactory);
+    let asked = VaultQuestions::push(&mut calls, (account, factory), &vaults);
     let answers = calls.send(chain.client.agreed(), multicall, block).await?;
     let held = asked.take(&answers);
     if held.is_empty() {
@@ -166,9 +167,10 @@ async fn describe(chain: &ConnectedChain, one: &VaultHolding) -> Result<HeldVaul
         has_requests: one.requests.is_some_and(|requests| !requests.is_empty()),
         why: match &one.pays {
             Err(why) => Some(why.to_string()),
-            Ok(_) => {
-                one.is_short().then(|| "it pays far less than the shares are worth by the vault's price".to_owned())
+            Ok(_) if one.is_short() => {
+                Some("it pays far less than the shares are worth by the vault's price".to_owned())
             }
+            Ok(_) => one.only_claims.then(|| "only the vault itself says that the account is its Safe".to_owned()),
         },
         value,
         owed_value,

@@ -482,9 +482,15 @@ pub(super) async fn teardown_steps(
     let mut steps = Vec::new();
     let vault = Vault::read(chain, Some(&vault.address.to_string())).await.map_err(failed)?;
     // Measured before the withdrawal, so that the depositors get the interest.
-    let earnings = Earnings::read(chain, &vault, account).await.map_err(failed)?;
+    let earnings = Earnings::read(&context.world, chain, &vault, account).await.map_err(failed)?;
     if !earnings.supplied.is_zero() {
-        let params = serde_json::json!({"token": token, "amount": "max", "chain": chain_text});
+        // Another vault's stays, and the account's own.
+        let is_all = earnings.others.is_zero() && earnings.own_supply(vault.total_assets).is_none();
+        let amount = match is_all {
+            true => "max".to_owned(),
+            false => vault.tokens(earnings.supplied.min(earnings.worth(&vault))).map_err(failed)?,
+        };
+        let params = serde_json::json!({"token": token, "amount": amount, "chain": chain_text});
         steps.push(("lending_withdraw", params));
     }
     let worth = vault.tokens(earnings.worth(&vault)).map_err(failed)?;

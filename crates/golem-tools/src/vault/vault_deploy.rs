@@ -89,11 +89,11 @@ impl WriteTool for VaultDeploy {
         let fields = [("name", &params.name), ("symbol", &params.symbol)];
         for ((field, text), longest) in fields.into_iter().zip(LONGEST) {
             if !is_plain(text, longest) {
-                let what = format_args!("it must be 1 to {longest} printable ASCII characters");
+                let what = format_args!("it must be 1 to {longest} printable ASCII characters without quotation marks");
                 return Err(invalid(field, &what));
             }
         }
-        let sentence = format!("vault {} ({}) of {}", params.name, params.symbol, token.symbol);
+        let sentence = format!("vault \"{}\" (\"{}\") of {}", params.name, params.symbol, token.symbol);
         // Another one for each call, so that two vaults of one name are two.
         let salt: B256 = keccak256(context.call_id().to_string());
         let new = NewVault { asset, name: params.name, symbol: params.symbol, salt };

@@ -80,22 +80,21 @@ impl WriteTool for VaultHarvest {
     async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, HarvestPlan), ToolError> {
         manage::refuse_paper(context)?;
         let (chain, account, vault, _) = manage::open(context, &params.chain, &params.vault_address).await?;
-        let earnings = Earnings::read(chain, &vault, account).await?;
-        let principal = earnings.supplied.saturating_sub(earnings.earned);
+        let earnings = Earnings::read(&context.world, chain, &vault, account).await?;
         if earnings.earned.is_zero() || earnings.supplied.is_zero() {
             return Err(invalid("vault_address", &"nothing was earned on Aave since the vault's last valuation"));
         }
-        if principal > vault.total_assets {
-            let own = vault.tokens(principal.saturating_sub(vault.total_assets))?;
+        if let Some(own) = earnings.own_supply(vault.total_assets) {
+            let own = vault.tokens(own)?;
             let what = format_args!(
-                "the account supplied {own} {} more to Aave than the vault is worth, whose interest is not the vault's: \
+                "the account supplied {own} {} more to Aave than its vaults are worth, whose interest is not theirs: \
                  take it out with lending_withdraw first",
                 vault.asset_name()
             );
             return Err(invalid("vault_address", &what));
         }
         let total: U256 = earnings.worth(&vault);
-        let earned = vault.tokens(earnings.earned.min(earnings.supplied))?;
+        let earned = vault.tokens(earnings.of_vault(vault.total_assets).min(earnings.supplied))?;
         let (worth, asset) = (vault.tokens(total)?, vault.asset_name());
         let what = format!("vault {} at {worth} {asset}, of which {earned} are new earnings", vault.address);
         let words = [format!("Value {what}, settle it and withdraw them from Aave then"), format!("Valued {what}")];

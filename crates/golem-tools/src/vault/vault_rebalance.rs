@@ -110,7 +110,7 @@ impl WriteTool for VaultRebalance {
         let (chain, account, vault, _) = manage::open(context, &params.chain, &params.vault_address).await?;
         let (kind, amount) = match params.direction {
             Direction::Invest => {
-                let supplied = Earnings::read(chain, &vault, account).await?.supplied;
+                let supplied = Earnings::read(&context.world, chain, &vault, account).await?.supplied;
                 (LendingKind::Supply, investment(&vault, supplied, &params.amount)?)
             }
             Direction::Withdraw => (LendingKind::Withdraw, params.amount),

@@ -46,7 +46,7 @@ impl WriteTool for VaultSettle {
                       two transactions: the first states what the vault is worth, the second settles the requests \
                       made before that. Deposits come to the account, which is the vault's Safe, and withdrawals \
                       are paid by it, by an exact allowance. A valuation above what the Safe holds is blocked; one \
-                      more than 1 % below the last needs approval.",
+                      below the last, more than 1 % above it, or higher than interest explains needs approval.",
         category: Category::Vault,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer3,
@@ -82,7 +82,7 @@ impl WriteTool for VaultSettle {
         let (chain, account, vault, _) = manage::open(context, &params.chain, &params.vault_address).await?;
         let total = match &params.new_total_assets {
             Some(text) => TokenAmount::parse(text, vault.asset.decimals)?.raw(),
-            None => Earnings::read(chain, &vault, account).await?.worth(&vault),
+            None => Earnings::read(&context.world, chain, &vault, account).await?.worth(&vault),
         };
         if params.is_valued {
             return manage::settle(context, (chain, account, vault), total).await;

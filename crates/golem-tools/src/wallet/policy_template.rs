@@ -115,8 +115,11 @@ pub fn of_template<'a>(
         let tools: BTreeSet<&str> = others.into_iter().chain(PARTICIPANT).collect();
         text.push_str(&line("allowed_tools", &list(tools)));
     }
+    // Of these vaults alone, the equity leaves out what belongs to the depositors: see `bardo_safety::vault_equity`.
+    let vaults = in_force.rules().allowed_vaults.listed.as_ref().is_some_and(|listed| !listed.is_empty());
     for field in in_force.fields() {
-        if field.name.starts_with("second_approval.") && field.value != "\"none\"" {
+        let second = field.name.starts_with("second_approval.") && field.value != "\"none\"";
+        if second || vaults && field.name == "allowed_vaults" {
             text.push_str(&line(&field.name, &field.value));
         }
     }
@@ -294,6 +297,25 @@ mod tests {
         let read_only = parsed(&of_template(PolicyTemplate::ReadOnly, &[1], [], &demo));
         assert!(demo.changes(&read_only).iter().all(|change| change.tighter));
         assert_eq!(value(&read_only, "allowed_chains"), value(&demo, "allowed_chains"));
+    }
+
+    /// Without its name in the policy, the money of a vault's depositors would count as the operator's.
+    #[test]
+    fn every_template_keeps_the_vaults_that_the_policy_names() {
+        let named = "[\"devnet-ethereum:0x70997970C51812dc3A010C7d01b50e0d17dc79C8\"]";
+        let manager = parsed(&format!("preset = \"demo\"\nallowed_vaults = {named}\n"));
+        for template in [
+            PolicyTemplate::VaultParticipant,
+            PolicyTemplate::VaultManager,
+            PolicyTemplate::DefiTrading,
+            PolicyTemplate::ReadOnly,
+        ] {
+            let policy = parsed(&of_template(template, &[31_337], ["get_balances"], &manager));
+            assert_eq!(value(&policy, "allowed_vaults"), named, "{template}");
+            let from = Policy::preset(PolicyPreset::Demo);
+            let without = of_template(template, &[31_337], ["get_balances"], &from);
+            assert!(!without.contains("allowed_vaults"), "{template}");
+        }
     }
 
     #[test]

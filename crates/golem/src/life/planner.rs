@@ -19,6 +19,9 @@ use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use golem_tools::engine::ToolResponse;
 
+/// Maximum number of the operator's commands that wait for the end of a step's call.
+const MOST_DEFERRED: usize = 8;
+
 /// Poll interval for the end of a stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -160,6 +163,7 @@ impl Planner {
             if *self.leaving.borrow() {
                 return Some(WaitEnd::Leaves);
             }
+            self.forget_after_stop();
             if let Some(said) = self.deferred.pop_front() {
                 self.handle_command(&said).await;
                 continue;
@@ -271,10 +275,7 @@ impl Planner {
                     said = self.words.recv(), if !self.words.is_closed() => if let Some(said) = said {
                         match OperatorRequest::of(said.as_str(), &agent) {
                             None => self.think(&operator::not_understood(said.as_str())),
-                            Some(wish) if wish.is_action() => {
-                                self.think(&format!("You said: {said}. I do it once this step is over."));
-                                self.deferred.push_back(said);
-                            }
+                            Some(wish) if wish.is_action() => self.defer(said),
                             Some(wish) => {
                                 let (agent, voice) = (agent.clone(), voice.clone());
                                 questions.push(async move { wish.carry_out(&said, &agent, &voice).await });
@@ -300,6 +301,32 @@ impl Planner {
         }
         self.hold(shown, false);
         answered
+    }
+
+    /// Keeps a command for the end of the step's call.
+    fn defer(&mut self, said: SafeText) {
+        if self.deferred.len() >= MOST_DEFERRED {
+            return self.think(&format!(
+                "You said: {said}. I did nothing: {MOST_DEFERRED} commands already wait for the end of this step."
+            ));
+        }
+        if self.deferred.is_empty() {
+            // From here on, a change of the stop counts: see `forget_after_stop`.
+            self.stop.mark_unchanged();
+        }
+        self.think(&format!("You said: {said}. I do it once this step is over."));
+        self.deferred.push_back(said);
+    }
+
+    /// Forgets the commands that wait if a stop was raised or lifted since: whoever lifts a stop does not thereby ask for what was
+    /// asked before it.
+    fn forget_after_stop(&mut self) {
+        if self.deferred.is_empty() || self.stop.has_changed().is_ok_and(|changed| !changed) {
+            return;
+        }
+        for said in std::mem::take(&mut self.deferred) {
+            self.think(&format!("You said: {said}. I did nothing: a stop was raised or lifted since. Say it again."));
+        }
     }
 
     /// Follows the decision about a step's call, and its signatures. The planner makes one call at a time, so that every

@@ -91,6 +91,28 @@ fn allotted(mut deposits: Vec<KnownDeposit>, payments: &[PaidBack]) -> Vec<(Depo
     deposits.iter().map(|one| (one.state, one.refunded_by.map(by))).collect()
 }
 
+/// By hand, with blocks of two seconds: three days are 129,600 blocks. A deposit of the first of them that was filled at once is filled
+/// still, and not unclear.
+#[test]
+fn a_fill_is_looked_for_as_long_as_its_deposit_is_followed() {
+    assert!(fills_from(1_000_000, 2_000) <= 1_000_000 - 129_600);
+    assert_eq!(FOLLOWED_MILLIS / 2_000, 129_600);
+    assert_eq!((fills_from(5, 2_000), fills_from(5, 0)), (1, 1), "a young chain");
+}
+
+/// A refund in logs that were not read is in the wallet already.
+#[test]
+fn what_may_have_been_paid_back_is_on_its_way_no_more() {
+    use DepositState::{Expired, Filled, Pending, Refunded, Unclear};
+    let mut deposits =
+        vec![known(0, 300, Expired), known(1, 200, Expired), known(2, 400, Pending), known(3, 1, Filled)];
+    allot(&mut deposits, &[paid(1_000, 50)]);
+    doubt_expired(&mut deposits);
+    let states: Vec<DepositState> = deposits.iter().map(|one| one.state).collect();
+    assert_eq!(states, [Unclear, Refunded, Pending, Filled]);
+    assert!(deposits[0].remark.is_some_and(|remark| remark.contains("refunds")));
+}
+
 #[test]
 fn what_was_paid_back_goes_to_the_expired_in_the_order_of_their_deadlines() {
     use DepositState::{Expired, Filled, Pending, Refunded};
