@@ -236,7 +236,7 @@ enum Unavailable {
     ScheduleOver,
     #[error("this build has no tool to cancel schedules")]
     NoScheduleTool,
-    #[error("a deposit cannot be taken back: it is filled, or paid back by itself after its deadline")]
+    #[error("a deposit cannot be cancelled: it is filled, or paid back by itself after its deadline")]
     Deposit,
     #[error("this bridge order has ended; there is nothing to refund")]
     BridgeOver,

@@ -426,7 +426,7 @@ impl Relayers {
         }
     }
 
-    /// What the pool of the destination pays for a deposit itself: all but its fee. `None` for a deposit that it does not pay:
+    /// Amount that the pool of the destination pays for a deposit itself: all but its fee. `None` for a deposit that it does not pay:
     /// another token, one that nobody mints, one with conditions, or one that asks for more.
     fn slow_amount(&self, deposit: &SeenDeposit) -> Option<U256> {
         let relay = &deposit.relay;

@@ -15,7 +15,7 @@ pub struct DepositsState {
     pub fault: Option<SafeText>,
 }
 
-/// What became of a deposit, by the logs of both chains.
+/// Stage of a deposit, by the logs of both chains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DepositStage {
@@ -67,9 +67,9 @@ pub struct DepositRow {
     pub source_chain: SafeText,
     /// Name of the destination chain; its id if it is not connected.
     pub destination_chain: SafeText,
-    /// What became of it.
+    /// Stage that it has reached.
     pub stage: DepositStage,
-    /// Amount deposited.
+    /// Amount that was deposited.
     pub amount_in: String,
     /// Symbol of the deposited token; its address if it is not listed.
     pub token_in: SafeText,

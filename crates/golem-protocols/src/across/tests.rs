@@ -165,7 +165,7 @@ fn slow_fills_are_read_as_what_they_are() {
     for name in ["FilledRelay", "FilledV3Relay"] {
         assert_eq!(of(&vectors["events"][name]).kind, FillKind::Fast, "{name}");
     }
-    // A kind that the interface does not have is no fill. It is the last word of the event.
+    // An event with a kind that the interface does not have is not decoded. The kind is its last word.
     let mut unknown = log(&slow["filled_slowly"]);
     let mut data = unknown.data.data.to_vec();
     *data.last_mut().unwrap() = 3;

@@ -78,7 +78,7 @@ pub struct KnownDeposit {
     pub destination_chain_id: u64,
     /// Transaction and block of the deposit.
     pub deposited: (B256, u64),
-    /// What became of it.
+    /// State of it by the logs of both chains.
     pub state: DepositState,
     /// Transaction in which the destination's pool was asked to pay it itself.
     pub slow_fill_asked_by: Option<B256>,

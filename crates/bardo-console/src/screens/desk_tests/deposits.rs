@@ -104,7 +104,10 @@ fn open_deposits_are_listed_before_settled_ones_and_nothing_takes_one_back() {
     let mut screen = Orders::default();
     assert_eq!(screen.act(Action::Copy, &world.known(), AREA), Some(vec![ScreenRequest::Copy("1".to_owned())]));
     let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
-    assert!(matches!(&said[..], [ScreenRequest::Notice(words)] if words.as_str().contains("taken back")), "{said:?}");
+    assert!(
+        matches!(&said[..], [ScreenRequest::Notice(words)] if words.as_str().contains("cannot be cancelled")),
+        "{said:?}"
+    );
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn a_slow_fill_brings_what_the_pool_itself_paid_and_no_more() {
     let of = |paid: u64, logs: &[Log]| received(&relay(0, 100), &slow(paid), (POOL, None), logs);
     // The part of a relayer stays with the depositor.
     assert_eq!(of(998, &[moved(WANTED, POOL, ME, 998)]), Some(U256::from(998)));
-    assert_eq!(of(998, &[moved(WANTED, OTHER, ME, 998)]), None, "a stranger's transfer is no fill of the pool");
+    assert_eq!(of(998, &[moved(WANTED, OTHER, ME, 998)]), None, "a stranger's transfer does not come from the pool");
     assert_eq!(of(998, &[moved(WANTED, POOL, ME, 989)]), None);
     // Another deposit that the same transaction fills is not counted here.
     let both = [moved(WANTED, POOL, ME, 998), moved(WANTED, POOL, ME, 500)];
