@@ -219,6 +219,7 @@ fn snapshot() -> SessionSnapshot {
         watched: Vec::new(),
         names: Vec::new(),
         schedules: None,
+        deposits: None,
     }
 }
 

@@ -239,11 +239,17 @@ fn words_of_the_command_line_and_both_chains_of_the_embedded_devnet() {
     assert_eq!((answer["status"].as_str(), code), (Some("simulated"), 0), "{answer:#}");
     // Without a chain, the devnet's first one stands for the dialect's default.
     assert_eq!(answer["decision_hints"]["native_tool"], "uniswap_execute_swap");
-    let bridge = ["bridge_tokens", "token=USDC", "amount=100", "from_chain=ethereum", "to_chain=base"];
+    let bridge = ["bridge_tokens", "token=USDC", "amount=900", "from_chain=ethereum", "to_chain=base"];
     let (out, _, code) = call(&[&bridge[..], &["--approve", "always"]].concat());
     let answer: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((answer["status"].as_str(), code), (Some("success"), 0), "{answer:#}");
+    // By Across's pools, with the transaction that deposited.
+    assert_eq!(answer["data"]["bridge_used"], "across");
+    assert!(answer["data"]["tx_hash"].as_str().is_some_and(|hash| hash.len() == 66), "{answer:#}");
+    let (out, _, code) = call(&[&bridge[..], &["preferred_bridge=erc7683", "--approve", "always"]].concat());
+    let answer: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((answer["status"].as_str(), code), (Some("partial"), 0), "{answer:#}");
-    assert_eq!(answer["data"]["bridge_used"], "erc7683");
+    assert_eq!((&answer["data"]["bridge_used"], &answer["data"]["tx_hash"]), (&json!("erc7683"), &Value::Null));
     let said = answer["explanation"].as_str().unwrap();
     assert!(said.contains("This devnet and its state end with the call"), "{said}");
     for (arguments, wanted) in [

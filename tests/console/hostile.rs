@@ -20,9 +20,9 @@ use bardo::console::widgets::samples;
 use bardo::engine::{CallStatus, ToolResponse};
 use bardo::fabric::*;
 use bardo::session::handle::{
-    AllowanceState, AllowancesState, AuditEntry, ChainHoldings, GrantState, HoldingRow, PolicyState, QueryResult,
-    ScheduleAttempt, ScheduleRow, SchedulesState, SessionCommand, SessionInfo, SessionNews, SessionQuery,
-    SessionSnapshot, StopState,
+    AllowanceState, AllowancesState, AuditEntry, ChainHoldings, DepositRow, DepositStage, DepositsState, GrantState,
+    HoldingRow, PolicyState, QueryResult, ScheduleAttempt, ScheduleRow, SchedulesState, SessionCommand, SessionInfo,
+    SessionNews, SessionQuery, SessionSnapshot, StopState,
 };
 use bardo::session::questions::{PolicyChange, PolicyRequest, Question, RequestSubject};
 use serde_json::{Value, json};
@@ -439,7 +439,32 @@ fn snapshot() -> SessionSnapshot {
         watched: Vec::new(),
         names: Vec::new(),
         schedules: Some(Arc::new(schedules())),
+        deposits: Some(Arc::new(deposits())),
     }
+}
+
+fn deposits() -> DepositsState {
+    let place = |chain_id: u64| TxPlace { chain_id, hash: B256::repeat_byte(9), block: Some(7) };
+    let row = DepositRow {
+        id: text("3"),
+        source_chain: text("ethereum"),
+        destination_chain: text("base"),
+        stage: DepositStage::Unclear,
+        amount_in: "12.5".to_owned(),
+        token_in: text("USDC"),
+        amount_asked: "12.5".to_owned(),
+        amount_received: Some("12.5".to_owned()),
+        token_out: text("USDC"),
+        fill_deadline: 600,
+        deposited_at: 1,
+        deposited: place(31_337),
+        slow_fill_asked: Some(place(31_338)),
+        filled: Some(place(31_338)),
+        relayer: Some(text("0x00000000000000000000000000000000000000C1")),
+        refunded: Some(place(31_337)),
+        remark: text("the destination does not answer"),
+    };
+    DepositsState { rows: vec![row], fault: Some(text("a chain does not answer")) }
 }
 
 fn schedules() -> SchedulesState {

@@ -27,6 +27,7 @@ use bardo::engine::{
 use bardo::fabric::Fabric;
 use bardo::golem::vitals::{LifeTerms, VitalsMeter};
 use bardo::runtime::data::ALL_MIGRATIONS;
+use bardo::runtime::deposits;
 use bardo::safety::account::Account;
 use bardo::safety::approval::ApprovalQueue;
 use bardo::safety::chain_snapshot::SnapshotReader;
@@ -36,6 +37,7 @@ use bardo::safety::policy_engine::PolicyEngine;
 use bardo::sandbox::plan::SandboxToken;
 use bardo::sandbox::relayers::Relayers;
 use bardo::sandbox::{Sandbox, SandboxChain};
+use bardo::session::handle::{DepositStage, DepositsState};
 use bardo::store::{Store, StoreConfig, StoreError};
 use bardo::tools::ALL_TOOL_DEFS;
 use bardo::tools::across::{InTransit, in_transit};
@@ -367,6 +369,87 @@ async fn a_deposit_is_filled_on_the_destination_and_its_relayer_repaid_out_of_th
     assert_eq!(crossing.purses().await, [had[0] - amount, had[1] + out, had[2]]);
     assert!(crossing.usdc("ethereum", relayer).await >= amount);
     assert_eq!(crossing.status(&data["deposit_id"]).await["status"], "filled", "a repayment is not a refund");
+}
+
+/// A deposit that the pool itself pays counts as filled by a slow fill, with what it really paid: more than was asked for, since no
+/// relayer keeps a part.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deposit_that_no_relayer_fills_is_paid_by_the_pool_itself() {
+    let crossing = Crossing::open().await;
+    let had = crossing.purses().await;
+    crossing.relayers().set_slow(true);
+    let data = crossing.deposit(3_600).await;
+    let asked = crossing.blocks_until(&data["deposit_id"], "slow_fill_requested").await;
+    assert_eq!(asked["status"], "slow_fill_requested", "{asked:#}");
+    assert!(
+        asked["slow_fill_tx"].is_string() && asked["fill_tx"].is_null() && asked["received"].is_null(),
+        "{asked:#}"
+    );
+    assert_eq!(crossing.fill_status(&data).await, U256::from(1));
+    assert_eq!(crossing.purses().await[1], had[1], "nothing has arrived");
+    let (source, token) = (crossing.world.chain("ethereum").unwrap(), crossing.chain("ethereum"));
+    let given = token.deployment.token(SandboxToken::Usdc).unwrap();
+    let transit = in_transit(&crossing.world, source, crossing.account).await.unwrap();
+    assert_eq!(
+        transit,
+        InTransit { deposits: vec![(given, U256::from(AMOUNT))], is_partial: false },
+        "it still counts"
+    );
+    let rows = deposits::read(&crossing.world, crossing.account).await;
+    assert_eq!((rows.rows[0].stage, &rows.rows[0].amount_received), (DepositStage::SlowFillAsked, &None), "{rows:#?}");
+
+    let filled = crossing.blocks_until(&data["deposit_id"], "filled").await;
+    assert_eq!((&filled["status"], &filled["filled_by"]), (&json!("filled"), &json!("slow")), "{filled:#}");
+    assert_eq!(filled["relayer"], Value::Null, "nobody is repaid");
+    // By hand: 500 less the pool's basis point, 0.05, whatever the quote left to a relayer.
+    assert!(raw(&data["amount_out"]) < U256::from(499_950_000), "{data:#}");
+    assert_eq!(filled["received"], "499.95 USDC");
+    assert_eq!(crossing.purses().await[1] - had[1], U256::from(499_950_000));
+    assert_eq!(crossing.fill_status(&data).await, U256::from(2));
+    for _ in 0..10 {
+        crossing.chain("ethereum").devnet.mine().await.unwrap();
+    }
+    assert_eq!(crossing.purses().await[2], had[2] + U256::from(AMOUNT), "no relayer and no depositor is paid for it");
+
+    let DepositsState { rows, fault } = deposits::read(&crossing.world, crossing.account).await;
+    assert_eq!((rows.len(), fault), (1, None));
+    let (row, text) = (&rows[0], |value: &Value| value.as_str().unwrap().parse::<B256>().unwrap());
+    assert_eq!(row.stage, DepositStage::FilledSlowly);
+    assert_eq!((row.amount_in.as_str(), row.amount_received.as_deref()), ("500", Some("499.95")));
+    assert_eq!((row.source_chain.as_str(), row.destination_chain.as_str()), ("ethereum", "base"));
+    assert_eq!((row.deposited.hash, row.relayer.as_ref()), (text(&filled["deposit_tx"]), None));
+    assert_eq!(row.filled.as_ref().unwrap().hash, text(&filled["fill_tx"]));
+    assert_eq!(row.slow_fill_asked.as_ref().unwrap().hash, text(&asked["slow_fill_tx"]));
+}
+
+/// A deposit that leaves the relayers less than they take waits for the pool itself, without anybody's help.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deposit_that_is_worth_no_relayers_while_is_filled_slowly() {
+    let crossing = Crossing::open().await;
+    let had = crossing.purses().await;
+    let token = |name: &str| crossing.chain(name).deployment.token(SandboxToken::Usdc).unwrap();
+    let now = crossing.chain("ethereum").devnet.run(|chain: &mut Chain| chain.head().header.timestamp).await.unwrap();
+    // The most modest relayer keeps 6 basis points, 0.3 USDC.
+    let thin = json!({
+        "spokePoolAddress": crossing.pool("ethereum"), "destinationSpokePoolAddress": crossing.pool("base"),
+        "inputToken": {"address": token("ethereum"), "chainId": 31_337},
+        "outputToken": {"address": token("base"), "chainId": 31_338},
+        "timestamp": now.to_string(), "outputAmount": "499900000", "isAmountTooLow": false,
+    });
+    let made = crossing.quoting_from(&service(Some(thin.to_string()))).deposit(json!({})).await;
+    assert_eq!(made.status, CallStatus::Success, "{made:#?}");
+    let id = made.data.unwrap()["deposit_id"].clone();
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let last = crossing.blocks_until(&id, "filled").await;
+        seen.push(last["status"].clone());
+        if last["status"] == "filled" {
+            assert_eq!((&last["filled_by"], &last["received"]), (&json!("slow"), &json!("499.95 USDC")), "{last:#}");
+            break;
+        }
+    }
+    assert_eq!(seen.last(), Some(&json!("filled")), "{seen:?}");
+    assert_eq!(crossing.purses().await[1] - had[1], U256::from(499_950_000));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -194,6 +194,8 @@ async fn a_vault_is_deployed_managed_and_torn_down() {
     let before = manager.held().await;
     let settled = desk.done("vault_settle", named.clone()).await;
     assert_eq!((&settled["deposits_settled"], &settled["withdrawals_settled"]), (&json!("1000"), &json!("0")));
+    // The contract's first epoch of deposits is 1.
+    assert_eq!(settled["epoch_id"], 1, "{settled:#}");
     assert_eq!(manager.held().await - before, U256::from(1_000_000_000));
     assert_eq!(manager.world.ask(vault, Managed::totalAssetsCall {}).await, U256::from(1_000_000_000));
     near(manager.equity(&desk).await, "settled");

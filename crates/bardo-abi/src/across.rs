@@ -52,6 +52,14 @@ alloy::sol! {
         address[] refundAddresses;
     }
 
+    /// Payment of a deposit out of the destination's pool itself, which no relayer filled.
+    #[derive(Debug, PartialEq, Eq)]
+    struct AcrossSlowFill {
+        AcrossRelay relayData;
+        uint256 chainId;
+        uint256 updatedOutputAmount;
+    }
+
     /// SpokePool: takes deposits for other chains, and lets relayers fill those of other chains here.
     #[derive(Debug, PartialEq, Eq)]
     interface AcrossSpokePool {
@@ -119,6 +127,34 @@ alloy::sol! {
             bytes message,
             AcrossFillInfoV3 relayExecutionInfo
         );
+        event RequestedSlowFill(
+            bytes32 inputToken,
+            bytes32 outputToken,
+            uint256 inputAmount,
+            uint256 outputAmount,
+            uint256 indexed originChainId,
+            uint256 indexed depositId,
+            uint32 fillDeadline,
+            uint32 exclusivityDeadline,
+            bytes32 exclusiveRelayer,
+            bytes32 depositor,
+            bytes32 recipient,
+            bytes32 messageHash
+        );
+        event RequestedV3SlowFill(
+            address inputToken,
+            address outputToken,
+            uint256 inputAmount,
+            uint256 outputAmount,
+            uint256 indexed originChainId,
+            uint32 indexed depositId,
+            uint32 fillDeadline,
+            uint32 exclusivityDeadline,
+            address exclusiveRelayer,
+            address depositor,
+            address recipient,
+            bytes message
+        );
         event RelayedRootBundle(
             uint32 indexed rootBundleId,
             bytes32 indexed relayerRefundRoot,
@@ -151,6 +187,12 @@ alloy::sol! {
             bytes calldata message
         ) external payable;
         function fillRelay(AcrossRelay calldata relayData, uint256 repaymentChainId, bytes32 repaymentAddress) external;
+        function requestSlowFill(AcrossRelay calldata relayData) external;
+        function executeSlowRelayLeaf(
+            AcrossSlowFill calldata slowFillLeaf,
+            uint32 rootBundleId,
+            bytes32[] calldata proof
+        ) external;
         function relayRootBundle(bytes32 relayerRefundRoot, bytes32 slowRelayRoot) external;
         function executeRelayerRefundLeaf(
             uint32 rootBundleId,

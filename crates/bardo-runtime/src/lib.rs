@@ -15,7 +15,7 @@
 //! | `session`, `actor` | a running network and the actor in it |
 //! | `questions` | approval requests of this process and of other processes on the same ledger |
 //! | `allowances`, `reconcile` | allowances of an account; accounts that were used outside the ledger |
-//! | `schedules` | schedules of swaps as screens show them |
+//! | `schedules`, `deposits` | schedules of swaps and bridge deposits as screens show them |
 //! | `rehearsal` | a local chain that continues from a block of a live network |
 //! | `rehearsed` | records of rehearsed writes, to propose them on the live network |
 //! | `policy_cage` | an account's rules in PolicyCage, compared with the policy and changed |
@@ -41,6 +41,7 @@ pub mod actor;
 pub mod allowances;
 pub mod backup;
 pub mod data;
+pub mod deposits;
 mod depth;
 pub mod ens;
 mod environment;

@@ -3,6 +3,7 @@
 //! Every message can be serialized, and commands name the Golem that they concern. The same protocol therefore serves a
 //! console in another process, or one for several Golems. Handling of commands and drawing of news are done elsewhere.
 
+mod deposits;
 mod pnl;
 mod schedules;
 mod snapshot;
@@ -28,6 +29,7 @@ use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 
+pub use deposits::{DepositRow, DepositStage, DepositsState};
 pub use pnl::{PnlDay, PnlState, PnlSums, PnlToken};
 pub use schedules::{ScheduleAttempt, ScheduleRow, SchedulesState};
 pub use snapshot::{

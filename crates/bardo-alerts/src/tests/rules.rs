@@ -212,6 +212,7 @@ fn snapshot(gas: &str, dollars: u32, breaker: BreakerState) -> SessionNews {
         pnl: None,
         transactions: None,
         schedules: None,
+        deposits: None,
         watched: Vec::new(),
         names: Vec::new(),
         fault: None,

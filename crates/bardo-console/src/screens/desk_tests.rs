@@ -33,6 +33,7 @@ use bardo_session::handle::{DevnetControl, QueryResult, SessionCommand};
 mod asking;
 mod audit;
 mod custody;
+mod deposits;
 mod lending;
 mod narrowing;
 mod pools;

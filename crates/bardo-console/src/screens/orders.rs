@@ -1,5 +1,5 @@
-//! Screen 3: auctions, limit orders, bridge orders and schedules of swaps, open and past, each with a card; cancellation
-//! and refund.
+//! Screen 3: auctions, limit orders, bridge orders, deposits with a bridge's pool and schedules of swaps, open and past, each
+//! with a card; cancellation and refund.
 
 use std::fmt;
 
@@ -17,13 +17,14 @@ use crate::painter::{Painter, line};
 use crate::state::call_details::transaction_link;
 use crate::theme::{Role, Theme};
 use crate::widgets::bridge::{BridgeModel, is_over, is_voidable, refund_ahead, refund_words};
+use crate::widgets::deposit::DepositModel;
 use crate::widgets::order::OrderModel;
 use crate::widgets::paint::{Row, one_line, rows, wrapped};
 use crate::widgets::schedule::ScheduleModel;
-use crate::widgets::{self, CardKeys, CardView, CrossChainProgress, Moment, OrderCard, ScheduleCard};
+use crate::widgets::{self, CardKeys, CardView, CrossChainProgress, DepositCard, Moment, OrderCard, ScheduleCard};
 use bardo_base::fabric::{IntentStatus, IntentUpdate, OrderUpdate, TxPlace};
 use bardo_base::text::SafeText;
-use bardo_session::handle::ScheduleRow;
+use bardo_session::handle::{DepositRow, ScheduleRow};
 
 /// Width from which list and card stand side by side, in columns.
 const SIDE_BY_SIDE: u16 = 110;
@@ -37,6 +38,8 @@ const HOW: &[&str] = &[
     "A bridge order: your payment is locked on one chain, and a filler delivers on the other. If nobody delivers, you \
      get a refund.",
     "",
+    "A deposit with the bridge Across: a relayer or the pool pays you on the other chain, or the pool pays it back.",
+    "",
     "A limit order waits for its price. A schedule swaps a total in slices, each with its own checks and approval.",
     "",
     "You can start all of them on screen 2; the Golem can start them too.",
@@ -47,6 +50,7 @@ const HOW: &[&str] = &[
 enum OrderRow<'k> {
     Auction(u64, &'k OrderUpdate),
     Bridge(u64, &'k IntentUpdate),
+    Deposit(&'k DepositRow),
     Schedule(&'k ScheduleRow),
 }
 
@@ -55,6 +59,8 @@ enum OrderRow<'k> {
 enum OrderKey {
     /// Hash of an order, or id of a bridge order.
     Order(B256),
+    /// Transaction of a deposit, and its id.
+    Deposit(B256, SafeText),
     /// Id of a schedule.
     Schedule(SafeText),
 }
@@ -63,7 +69,7 @@ impl fmt::Display for OrderKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Order(hash) => hash.fmt(f),
-            Self::Schedule(id) => id.fmt(f),
+            Self::Deposit(_, id) | Self::Schedule(id) => id.fmt(f),
         }
     }
 }
@@ -93,6 +99,7 @@ impl OrderRow<'_> {
         match self {
             Self::Auction(at, order) => order.signed_at.unwrap_or(*at),
             Self::Bridge(at, intent) => intent.signed_at.unwrap_or(*at),
+            Self::Deposit(deposit) => deposit.deposited_at,
             Self::Schedule(schedule) => schedule.created_at,
         }
     }
@@ -101,6 +108,7 @@ impl OrderRow<'_> {
         match self {
             Self::Auction(_, order) => !order.status.is_final(),
             Self::Bridge(_, intent) => !is_over(intent),
+            Self::Deposit(deposit) => !deposit.stage.is_final(),
             Self::Schedule(schedule) => schedule.is_active,
         }
     }
@@ -128,6 +136,17 @@ impl OrderRow<'_> {
                 intent.token_out.symbol,
                 intent.status.as_str()
             ),
+            Self::Deposit(deposit) => format!(
+                "deposit across {} {} {} {} {} token:{} token:{} status:{}",
+                deposit.id,
+                deposit.source_chain,
+                deposit.destination_chain,
+                deposit.token_in,
+                deposit.token_out,
+                deposit.token_in,
+                deposit.token_out,
+                deposit.stage.as_str()
+            ),
             Self::Schedule(schedule) => format!(
                 "schedule {} {} {} {} token:{} token:{} status:{}",
                 schedule.id,
@@ -151,6 +170,12 @@ impl OrderRow<'_> {
                 .or(intent.refunded.as_ref())
                 .or(intent.repaid.as_ref())
                 .or(intent.locked.as_ref()),
+            Self::Deposit(deposit) => deposit
+                .filled
+                .as_ref()
+                .or(deposit.refunded.as_ref())
+                .or(deposit.slow_fill_asked.as_ref())
+                .or(Some(&deposit.deposited)),
             Self::Schedule(_) => None,
         }
     }
@@ -159,6 +184,7 @@ impl OrderRow<'_> {
         match self {
             Self::Auction(_, order) => OrderKey::Order(order.order_hash),
             Self::Bridge(_, intent) => OrderKey::Order(intent.intent_id),
+            Self::Deposit(deposit) => OrderKey::Deposit(deposit.deposited.hash, deposit.id.clone()),
             Self::Schedule(schedule) => OrderKey::Schedule(schedule.id.clone()),
         }
     }
@@ -168,6 +194,7 @@ impl OrderRow<'_> {
 enum OrderCardModel {
     Auction(OrderModel),
     Bridge(BridgeModel),
+    Deposit(DepositModel),
     Schedule(ScheduleModel),
 }
 
@@ -176,6 +203,7 @@ impl OrderCardModel {
         match entry {
             OrderRow::Auction(at, order) => Self::Auction(OrderModel::known(at, order)),
             OrderRow::Bridge(at, intent) => Self::Bridge(BridgeModel::known(at, intent)),
+            OrderRow::Deposit(deposit) => Self::Deposit(DepositModel::of(deposit)),
             OrderRow::Schedule(schedule) => Self::Schedule(ScheduleModel::of(schedule)),
         }
     }
@@ -184,6 +212,7 @@ impl OrderCardModel {
         match self {
             Self::Auction(model) => painter.render(OrderCard::new(model, painter.theme, now).keys(keys), area),
             Self::Bridge(model) => painter.render(CrossChainProgress::new(model, painter.theme, now).keys(keys), area),
+            Self::Deposit(model) => painter.render(DepositCard::new(model, painter.theme, now).keys(keys), area),
             Self::Schedule(model) => painter.render(ScheduleCard::new(model, painter.theme, now).keys(keys), area),
         }
     }
@@ -192,6 +221,7 @@ impl OrderCardModel {
         match self {
             Self::Auction(model) => model.line(now),
             Self::Bridge(model) => model.line(now),
+            Self::Deposit(model) => model.line(now),
             Self::Schedule(model) => model.line(now),
         }
     }
@@ -206,6 +236,8 @@ enum Unavailable {
     ScheduleOver,
     #[error("this build has no tool to cancel schedules")]
     NoScheduleTool,
+    #[error("a deposit cannot be cancelled: it is filled, or paid back by itself after its deadline")]
+    Deposit,
     #[error("this bridge order has ended; there is nothing to refund")]
     BridgeOver,
     #[error("this build has no tool to cancel orders")]
@@ -252,7 +284,9 @@ impl Orders {
         };
         let schedules = known.snapshot.and_then(|snapshot| snapshot.schedules.as_deref());
         let schedules = schedules.into_iter().flat_map(|state| state.rows.iter().map(OrderRow::Schedule));
-        let mut all: Vec<_> = auctions.chain(bridges).chain(schedules).filter(fits).collect();
+        let deposits = known.snapshot.and_then(|snapshot| snapshot.deposits.as_deref());
+        let deposits = deposits.into_iter().flat_map(|state| state.rows.iter().map(OrderRow::Deposit));
+        let mut all: Vec<_> = auctions.chain(bridges).chain(deposits).chain(schedules).filter(fits).collect();
         all.sort_by_key(|entry| (!entry.open(), u64::MAX - entry.at()));
         all
     }
@@ -273,8 +307,12 @@ impl Orders {
         self.selected = row;
     }
 
-    /// Line above the list about schedules that could not be read.
+    /// Line above the list about deposits or schedules that could not be read.
     fn warning(known: &ScreenContext<'_>) -> Option<String> {
+        let deposits = known.snapshot?.deposits.as_deref().and_then(|state| state.fault.as_ref());
+        if let Some(fault) = deposits {
+            return Some(format!("! deposits: {fault}"));
+        }
         let state = known.snapshot?.schedules.as_deref()?;
         match (&state.fault, state.unreadable) {
             (Some(fault), _) => Some(format!("! schedules: {fault}")),
@@ -333,6 +371,7 @@ impl Orders {
                 has(tool).ok_or(Unavailable::NoScheduleTool)?;
                 Ok(cancels_schedule(schedule, (tool, json!({ "schedule_id": schedule.id.as_str() }))))
             }
+            OrderRow::Deposit(_) => Err(Unavailable::Deposit),
             OrderRow::Auction(_, order) => {
                 if order.status.is_final() {
                     return Err(Unavailable::OrderOver);
@@ -521,7 +560,7 @@ impl Widget for OrderList<'_> {
             let words = if screen.filter.stands() {
                 "No order matches the filter; Esc clears it."
             } else {
-                "No orders yet. Auctions, limit orders, bridge orders and schedules are listed here, open and past."
+                "No orders yet. Auctions, limit orders, bridge orders, deposits and schedules are listed here, open and past."
             };
             rows(painter, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
         }

@@ -132,6 +132,7 @@ pub(super) fn snapshot() -> SessionSnapshot {
         pnl: None,
         transactions: Some(std::sync::Arc::new(crate::screens::sample_transactions("base", "token_revoke"))),
         schedules: None,
+        deposits: None,
         watched: Vec::new(),
         names: Vec::new(),
     }

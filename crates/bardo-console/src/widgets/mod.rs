@@ -13,6 +13,7 @@ pub mod card;
 pub mod chart;
 pub mod custody;
 pub mod decision;
+pub mod deposit;
 pub mod dialog;
 pub mod figure;
 pub mod gauge;
@@ -116,6 +117,8 @@ pub type SwapProgress<'a> = Card<'a, swap::SwapModel>;
 pub type OrderCard<'a> = Card<'a, order::OrderModel>;
 /// Card of a schedule of swaps.
 pub type ScheduleCard<'a> = Card<'a, schedule::ScheduleModel>;
+/// Card of a deposit with a bridge's pool.
+pub type DepositCard<'a> = Card<'a, deposit::DepositModel>;
 /// Card of a bridge order: two chains and the fillers between them.
 pub type CrossChainProgress<'a> = Card<'a, bridge::BridgeModel>;
 /// Card of an allowance.

@@ -1,4 +1,4 @@
-//! Card of an action on a liquidity position or on shares of a vault: what it moves by the simulation, and what moved by
+//! Card of an action on a liquidity position, on shares of a vault or with a bridge's pool: what it moves by the simulation, and what moved by
 //! the receipt.
 
 use std::collections::BTreeMap;
@@ -59,6 +59,8 @@ pub enum PositionAction {
     SetCap,
     /// Ends a managed vault.
     EndVault,
+    /// Deposits with the pool of a bridge.
+    Bridge,
 }
 
 impl PositionAction {
@@ -84,6 +86,7 @@ impl PositionAction {
             "vault_resume" => Self::ResumeVault,
             "vault_set_cap" => Self::SetCap,
             "vault_teardown" => Self::EndVault,
+            "across_deposit" => Self::Bridge,
             _ => return None,
         })
     }
@@ -110,6 +113,7 @@ impl PositionAction {
             Self::ResumeVault => "Resume",
             Self::SetCap => "Set cap",
             Self::EndVault => "End",
+            Self::Bridge => "Deposit",
         }
     }
 
@@ -125,6 +129,7 @@ impl PositionAction {
             Self::SettleVault => "requests in the vault, the rest in your wallet",
             Self::Invest | Self::Harvest => "in your wallet and in Aave, for the depositors",
             Self::EndVault => "in your wallet and in Aave until settled",
+            Self::Bridge => "in your wallet until deposited, then in the bridge's pool",
             Self::DeployVault | Self::PauseVault | Self::ResumeVault | Self::SetCap => "does not move",
         }
     }
@@ -148,7 +153,7 @@ pub struct PositionChangeModel {
 }
 
 /// Fields of results, with their words on the card.
-const FIGURES: [(&str, &str); 11] = [
+const FIGURES: [(&str, &str); 14] = [
     ("amount0", "first token"),
     ("amount1", "second token"),
     ("amount", "tokens"),
@@ -160,6 +165,9 @@ const FIGURES: [(&str, &str); 11] = [
     ("deposits_settled", "deposits"),
     ("withdrawals_settled", "withdrawals"),
     ("harvested", "harvested"),
+    ("deposit_id", "deposit"),
+    ("amount_in", "deposited"),
+    ("amount_out", "will arrive"),
 ];
 
 impl PositionChangeModel {
@@ -258,6 +266,12 @@ impl PositionChangeModel {
             Some(PositionAction::SetCap) => {
                 let cap = param("cap").map_or_else(|| "no cap".to_owned(), |cap| amount(cap.as_str()));
                 format!("{cap} for {}", vault())
+            }
+            Some(PositionAction::Bridge) => {
+                let asked = param("amount").map_or_else(|| "no amount".to_owned(), |asked| paid(asked.as_str()));
+                let end = |name: &str| param(name).map_or_else(|| "?".to_owned(), |chain| chain.to_string());
+                let token = param("token_in").unwrap_or_default();
+                format!("{asked} {token}  {} → {}", end("source_chain"), end("destination_chain"))
             }
             Some(
                 PositionAction::Harvest

@@ -113,6 +113,7 @@ impl SessionState {
             pnl: self.links.pnl.borrow().clone(),
             transactions: self.links.transactions.borrow().clone(),
             schedules: self.links.schedules.borrow().clone(),
+            deposits: self.links.deposits.borrow().clone(),
             watched: self.links.watched.borrow().clone(),
             names: self.links.names.borrow().all(),
         }

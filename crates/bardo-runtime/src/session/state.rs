@@ -37,8 +37,8 @@ use bardo_safety::policy::PolicyKeeper;
 use bardo_safety::stop::ActiveStop;
 use bardo_sandbox::{Sandbox, SandboxChain};
 use bardo_session::handle::{
-    AddressedCommand, AllowancesState, ChainHoldings, LeaveMode, PnlState, SchedulesState, SessionInfo, SessionNews,
-    TransactionsState, WatchedHoldings,
+    AddressedCommand, AllowancesState, ChainHoldings, DepositsState, LeaveMode, PnlState, SchedulesState, SessionInfo,
+    SessionNews, TransactionsState, WatchedHoldings,
 };
 use bardo_session::isolation::Isolation;
 use bardo_session::market::NetworkIdentity;
@@ -195,6 +195,8 @@ pub(super) struct SessionChannels {
     pub transactions_changed: Notify,
     /// Schedules of swaps at the last reading.
     pub schedules: watch::Sender<Option<Arc<SchedulesState>>>,
+    /// Deposits with a bridge's pool at the last reading.
+    pub deposits: watch::Sender<Option<Arc<DepositsState>>>,
     /// Names of own accounts and labels at the last reading.
     pub names: watch::Sender<AddressNames>,
     /// Names of the Ethereum Name Service that were found, by address.
@@ -222,6 +224,7 @@ impl SessionChannels {
             transactions: watch::Sender::new(None),
             transactions_changed: Notify::new(),
             schedules: watch::Sender::new(None),
+            deposits: watch::Sender::new(None),
             names: watch::Sender::new(AddressNames::default()),
             ens: watch::Sender::new(BTreeMap::new()),
             watched: watch::Sender::new(Vec::new()),
@@ -261,6 +264,7 @@ impl SessionState {
         tasks.spawn(super::watching::profit_and_loss(Arc::clone(&state)));
         tasks.spawn(super::watching::transactions(Arc::clone(&state)));
         tasks.spawn(super::watching::schedules(Arc::clone(&state)));
+        tasks.spawn(super::watching::deposits(Arc::clone(&state)));
         tasks.spawn(super::watching::names(Arc::clone(&state)));
         let context = ActorContext {
             golem_id: state.golem_id.clone(),

@@ -21,7 +21,7 @@ use crate::policy_cage;
 use crate::questions::answering::queued_at;
 use crate::questions::second::second_of_policy;
 use crate::questions::{ListedAddresses, RequestContext};
-use crate::{schedules, transactions};
+use crate::{deposits, schedules, transactions};
 use bardo_base::fabric::{
     ChainBlock, ChainHealth, ChainOpened, ChainState, EventKind, HaltChanged, LimitsChanged, PolicyChange,
     PolicyChanged, Receiver, SessionOpened,
@@ -59,6 +59,13 @@ const BOOKS_EVERY_REMOTE: Duration = Duration::from_secs(30);
 const TRANSACTIONS_EVERY: Duration = Duration::from_secs(1);
 /// Interval between two readings of the schedules, which are in the ledger.
 const SCHEDULES_EVERY: Duration = Duration::from_secs(1);
+/// Interval between two readings of bridge deposits on devnets.
+const DEPOSITS_EVERY: Duration = Duration::from_secs(2);
+/// The same on other networks while one is open, and while all are settled.
+const DEPOSITS_EVERY_REMOTE: Duration = Duration::from_secs(15);
+const DEPOSITS_SETTLED: Duration = Duration::from_secs(300);
+/// Interval between two looks in the ledger for a new deposit.
+const DEPOSITS_LOOK: Duration = Duration::from_secs(2);
 /// Interval between two readings of names, which are in local files.
 const NAMES_EVERY: Duration = Duration::from_secs(5);
 /// Interval between two readings of the holdings of watch-only accounts.
@@ -237,6 +244,38 @@ pub(super) async fn schedules(session: Arc<SessionState>) {
             !same
         });
         sleep(SCHEDULES_EVERY).await;
+    }
+}
+
+/// Reads the deposits with a bridge's pool, in a task of its own: again after a while, and at once when there is a new one.
+pub(super) async fn deposits(session: Arc<SessionState>) {
+    let world = &session.sources.world;
+    let Some(account) = world.account else { return };
+    let devnet = world.chains().iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
+    loop {
+        // Counted before the reading, so that one that comes meanwhile is read next.
+        let sent = deposits::sent(world);
+        let read = deposits::read(world, account).await;
+        let waits = read.fault.is_some() || read.rows.iter().any(|row| !row.stage.is_final());
+        session.links.deposits.send_if_modified(|known| {
+            let same = known.as_ref().is_some_and(|known| **known == read);
+            if !same {
+                *known = Some(Arc::new(read));
+            }
+            !same
+        });
+        let pause = match (devnet, waits) {
+            (true, _) => DEPOSITS_EVERY,
+            (false, true) => DEPOSITS_EVERY_REMOTE,
+            (false, false) => DEPOSITS_SETTLED,
+        };
+        let until = tokio::time::Instant::now() + pause;
+        while tokio::time::Instant::now() < until {
+            sleep(DEPOSITS_LOOK.min(pause)).await;
+            if deposits::sent(world) != sent {
+                break;
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Deposits of Across's SpokePools on the devnet: the relayers fill them, and a stand-in for the data worker pays out of the
-//! pools what is due by bundles, as on the public networks: the relayers for their fills, the depositors of what expired.
+//! pools what is due by bundles, as on the public networks: the relayers for their fills, the depositors of what expired, and
+//! the recipients of what no relayer filled and the pool was asked to pay itself (slow fills).
 //!
 //! Everything is read from the pools' own events, so that a restart continues where the chains are. A bundle has one leaf: the
 //! payments of one token. On the public networks its root is proposed and can be disputed for hours first; here the treasury, which
@@ -16,13 +17,15 @@ use super::{
     Relayers, allow, dollars, quoted, stock,
 };
 use crate::actors::{ActorRole, ActorTransaction};
+use crate::genesis::Deployment;
 use crate::math::amount_for;
 use crate::order_service::ask;
+use crate::plan::SandboxToken;
 use crate::target::AssetPrices;
-use bardo_abi::across::{AcrossMessagedPool, AcrossRefundLeaf, AcrossRelay, AcrossSpokePool};
-use bardo_abi::erc20::Erc20;
+use bardo_abi::across::{AcrossMessagedPool, AcrossRefundLeaf, AcrossRelay, AcrossSlowFill, AcrossSpokePool};
+use bardo_abi::erc20::{Erc20, OpenMint};
 use golem_chain::devnet::Chain;
-use golem_protocols::across::event::{DepositEvent, FillEvent, RefundEvent};
+use golem_protocols::across::event::{DepositEvent, FillEvent, RefundEvent, SlowFillRequest};
 use golem_protocols::across::quote::{FeeQuote, FeeRequest};
 use golem_protocols::across::{address_of, relay_hash};
 use golem_protocols::intents::gateway::BidRequest;
@@ -34,6 +37,14 @@ const MOST_PAYMENTS: usize = 25;
 /// Gas limits of a bundle's root and of its leaf.
 const ROOT_GAS: u64 = 250_000;
 const LEAF_GAS: u64 = 2_000_000;
+/// Blocks after which a relayer asks for a slow fill of a deposit that nobody filled.
+const SLOW_AFTER_BLOCKS: u64 = 24;
+/// Gas limits of a request for a slow fill, of the pool's funding, and of a slow fill's leaf.
+const SLOW_REQUEST_GAS: u64 = 150_000;
+const FUND_GAS: u64 = 150_000;
+const SLOW_LEAF_GAS: u64 = 400_000;
+/// Part of a slow fill that the pool keeps, in basis points. A relayer's part goes to the depositor.
+const POOL_FEE_BPS: u64 = 1;
 /// Largest deposit that a quote names, in dollars.
 const LARGEST_DOLLARS: u64 = 250_000;
 
@@ -61,6 +72,16 @@ struct Bundle {
     id: Option<u32>,
 }
 
+/// Payment of a slow fill under way on its destination.
+#[derive(Debug, Clone)]
+struct SlowBundle {
+    deposit: DepositKey,
+    leaf: AcrossSlowFill,
+    root: B256,
+    /// Number that the pool gave it; `None` before its root is there.
+    id: Option<u32>,
+}
+
 /// Deposits, fills and payments by the pools' events so far.
 #[derive(Debug, Default)]
 pub(super) struct DepositBoard {
@@ -72,6 +93,10 @@ pub(super) struct DepositBoard {
     paid: BTreeMap<(u64, Payment), u64>,
     /// The bundle under way on a chain.
     bundles: BTreeMap<u64, Bundle>,
+    /// Requests for slow fills, by deposit.
+    slow_requests: BTreeMap<DepositKey, Vec<SlowFillRequest>>,
+    /// The slow fill under way on a chain.
+    slow_bundles: BTreeMap<u64, SlowBundle>,
     /// Deposits that were filled with less, each of them once.
     lied: BTreeSet<DepositKey>,
     sent: LastActed,
@@ -103,9 +128,16 @@ impl DepositBoard {
                 } else if let Some(event) = FillEvent::decode(log) {
                     let Ok(origin) = u64::try_from(event.relay.originChainId) else { continue };
                     self.fills.entry((origin, event.relay.depositId)).or_default().push(event);
+                } else if let Some(event) = SlowFillRequest::decode(log) {
+                    let Ok(origin) = u64::try_from(event.relay.originChainId) else { continue };
+                    self.slow_requests.entry((origin, event.relay.depositId)).or_default().push(event);
                 } else if let Ok(event) = AcrossSpokePool::RelayedRootBundle::decode_log(log) {
                     let own = self.bundles.get_mut(&here).filter(|bundle| bundle.id.is_none());
                     if let Some(bundle) = own.filter(|bundle| bundle.root == event.relayerRefundRoot) {
+                        bundle.id = Some(event.rootBundleId);
+                    }
+                    let slow = self.slow_bundles.get_mut(&here).filter(|bundle| bundle.id.is_none());
+                    if let Some(bundle) = slow.filter(|bundle| bundle.root == event.slowRelayRoot) {
                         bundle.id = Some(event.rootBundleId);
                     }
                 } else if let Some(event) = RefundEvent::decode(log) {
@@ -124,10 +156,22 @@ impl DepositBoard {
         let destinations: BTreeMap<DepositKey, u64> =
             self.deposits.iter().map(|(key, deposit)| (*key, deposit.destination)).collect();
         self.fills.retain(|key, _| destinations.get(key) != Some(&here));
+        self.slow_requests.retain(|key, _| destinations.get(key) != Some(&here));
+        self.slow_bundles.remove(&here);
         self.deposits.retain(|(origin, _), _| *origin != here);
         self.paid.retain(|(chain, _), _| *chain != here);
         self.lied.retain(|key| destinations.get(key) != Some(&here));
         self.bundles.remove(&here);
+    }
+
+    /// True if the destination's pool was asked to pay exactly this deposit itself.
+    fn is_slow(&self, key: DepositKey, deposit: &SeenDeposit) -> bool {
+        self.slow_requests.get(&key).is_some_and(|made| made.iter().any(|one| one.asks_for(&deposit.relay)))
+    }
+
+    /// True if a deposit can still be paid in a block with this time.
+    fn is_open(&self, key: DepositKey, deposit: &SeenDeposit, time: u64) -> bool {
+        u64::from(deposit.relay.fillDeadline) >= time && self.fill_of(key, deposit).is_none()
     }
 
     /// Payments that the pool of a chain owes and has not made, the oldest deposit first.
@@ -212,6 +256,7 @@ impl Relayers {
             self.fill(chain, prices, pool, &mut board, &mut orders);
         }
         self.pay(chain, pool, &mut board, &mut orders);
+        self.pay_slowly(chain, pool, &mut board, &mut orders);
         orders
     }
 
@@ -240,11 +285,7 @@ impl Relayers {
         let open: Vec<DepositKey> = board
             .deposits
             .iter()
-            .filter(|(key, deposit)| {
-                deposit.destination == here
-                    && u64::from(deposit.relay.fillDeadline) >= next.timestamp
-                    && board.fill_of(**key, deposit).is_none()
-            })
+            .filter(|(key, deposit)| deposit.destination == here && board.is_open(**key, deposit, next.timestamp))
             .map(|(key, _)| *key)
             .collect();
         for key in open {
@@ -253,6 +294,13 @@ impl Relayers {
             let deposit = deposit.clone();
             let lies = self.lies.load(Ordering::SeqCst);
             if lies && board.lied.contains(&key) {
+                continue;
+            }
+            let slow = self.slow.load(Ordering::SeqCst);
+            if slow || !lies && next.number >= first_seen + SLOW_AFTER_BLOCKS {
+                self.ask_slowly(chain, pool, (key, &deposit), board, orders);
+            }
+            if slow {
                 continue;
             }
             for (place, relayer) in RELAYERS.iter().enumerate() {
@@ -375,6 +423,106 @@ impl Relayers {
         };
         if self.may_send(chain, ActorRole::Messenger, purpose, &mut board.sent) {
             orders.push(ActorTransaction::call(ActorRole::Messenger, pool, call, gas, step));
+        }
+    }
+
+    /// Amount that the pool of the destination pays for a deposit itself: all but its fee. `None` for a deposit that it does not pay:
+    /// another token, one that nobody mints, one with conditions, or one that asks for more.
+    fn slow_amount(&self, deposit: &SeenDeposit) -> Option<U256> {
+        let relay = &deposit.relay;
+        let origin = self.deployment(u64::try_from(relay.originChainId).ok()?).ok()?;
+        let token = |deployment: &Deployment, word: B256| {
+            let address = address_of(word)?;
+            let found = deployment.tokens.iter().find(|(token, at)| **at == address && !token.is_bad());
+            found.map(|(token, _)| *token).filter(|token| *token != SandboxToken::Weth)
+        };
+        let given = token(origin, relay.inputToken)?;
+        let wanted = token(self.deployment(deposit.destination).ok()?, relay.outputToken)?;
+        let fee = relay.inputAmount / U256::from(10_000 / POOL_FEE_BPS);
+        let amount = relay.inputAmount.saturating_sub(fee);
+        let own = relay.exclusiveRelayer.is_zero() && relay.message.is_empty();
+        (own && given == wanted && amount >= relay.outputAmount).then_some(amount)
+    }
+
+    /// Asks the destination's pool to pay a deposit itself, once. The first relayer does, as anybody could.
+    fn ask_slowly(
+        &self,
+        chain: &Chain,
+        pool: Address,
+        (key, deposit): (DepositKey, &SeenDeposit),
+        board: &mut DepositBoard,
+        orders: &mut Vec<ActorTransaction>,
+    ) {
+        if board.is_slow(key, deposit) || self.slow_amount(deposit).is_none() {
+            return;
+        }
+        let (role, relay) = (ActorRole::FirstRelayer, deposit.relay.clone());
+        let purpose = keccak256((relay_hash(&relay, deposit.destination), U256::from(1)).abi_encode());
+        if self.may_send(chain, role, purpose, &mut board.sent) {
+            let call = AcrossSpokePool::requestSlowFillCall { relayData: relay }.abi_encode();
+            orders.push(ActorTransaction::call(role, pool, call, SLOW_REQUEST_GAS, "asking for a slow fill"));
+        }
+    }
+
+    /// Next step of the data worker towards the slow fills that were asked for here: the pool gets the tokens, which the hub
+    /// sends on the public networks, then the bundle's root, and the leaf pays.
+    fn pay_slowly(&self, chain: &Chain, pool: Address, board: &mut DepositBoard, orders: &mut Vec<ActorTransaction>) {
+        let (here, time) = (chain.rules().chain_id, chain.next_context().timestamp);
+        let open = |board: &DepositBoard, key: DepositKey| {
+            board.deposits.get(&key).is_some_and(|deposit| board.is_open(key, deposit, time))
+        };
+        if board.slow_bundles.get(&here).is_some_and(|bundle| !open(board, bundle.deposit)) {
+            board.slow_bundles.remove(&here);
+        }
+        if !board.slow_bundles.contains_key(&here) {
+            let mut asked: Vec<_> = board
+                .deposits
+                .iter()
+                .filter(|(key, deposit)| {
+                    deposit.destination == here && board.is_slow(**key, deposit) && open(board, **key)
+                })
+                .collect();
+            asked.sort_by_key(|(_, deposit)| deposit.number);
+            let next = asked.into_iter().find_map(|(key, deposit)| Some((*key, deposit, self.slow_amount(deposit)?)));
+            let Some((deposit, seen, amount)) = next else { return };
+            let leaf = AcrossSlowFill {
+                relayData: seen.relay.clone(),
+                chainId: U256::from(here),
+                updatedOutputAmount: amount,
+            };
+            let root = keccak256(leaf.abi_encode());
+            board.slow_bundles.insert(here, SlowBundle { deposit, leaf, root, id: None });
+        }
+        let Some(SlowBundle { leaf, root, id, .. }) = board.slow_bundles.get(&here).cloned() else { return };
+        let Some(token) = address_of(leaf.relayData.outputToken) else { return };
+        let amount = leaf.updatedOutputAmount;
+        let has = ask(chain, token, Erc20::balanceOfCall { owner: pool }).unwrap_or_default();
+        let (step, to, call, gas, words) = match id {
+            _ if has < amount => {
+                let call = OpenMint::mintCall { to: pool, value: amount }.abi_encode();
+                (1, token, call, FUND_GAS, "funding a slow fill")
+            }
+            None => {
+                let root = AcrossSpokePool::relayRootBundleCall { relayerRefundRoot: B256::ZERO, slowRelayRoot: root };
+                let message = AcrossMessagedPool::onMessageReceivedCall {
+                    originAddress: self.actors.address(ActorRole::Treasury),
+                    originNetwork: 0,
+                    data: root.abi_encode().into(),
+                };
+                (2, pool, message.abi_encode(), ROOT_GAS, "bringing a bundle's root")
+            }
+            Some(id) => {
+                let call = AcrossSpokePool::executeSlowRelayLeafCall {
+                    slowFillLeaf: leaf,
+                    rootBundleId: id,
+                    proof: Vec::new(),
+                };
+                (3, pool, call.abi_encode(), SLOW_LEAF_GAS, "paying a slow fill")
+            }
+        };
+        let purpose = keccak256((root, U256::from(step)).abi_encode());
+        if self.may_send(chain, ActorRole::Messenger, purpose, &mut board.sent) {
+            orders.push(ActorTransaction::call(ActorRole::Messenger, to, call, gas, words));
         }
     }
 }

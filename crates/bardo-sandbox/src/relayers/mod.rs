@@ -194,6 +194,8 @@ pub struct Relayers {
     deposits: Arc<Mutex<DepositBoard>>,
     /// True while all relayers fill deposits of the SpokePools with less than they ask for.
     lies: Arc<AtomicBool>,
+    /// True while the relayers fill no deposits of the SpokePools, and ask for slow fills of them.
+    slow: Arc<AtomicBool>,
     /// True while all relayers pause deliveries.
     rest: Arc<AtomicBool>,
 }
@@ -209,6 +211,7 @@ impl Relayers {
             board: Arc::default(),
             deposits: Arc::default(),
             lies: Arc::default(),
+            slow: Arc::default(),
             rest: Arc::default(),
         }
     }
@@ -221,6 +224,11 @@ impl Relayers {
     /// Lets relayers fill deposits of the SpokePools with half of what they ask for, or as they are.
     pub fn set_lies(&self, lies: bool) {
         self.lies.store(lies, Ordering::SeqCst);
+    }
+
+    /// Lets relayers ask the SpokePools to pay deposits themselves instead of filling them, or fill them.
+    pub fn set_slow(&self, slow: bool) {
+        self.slow.store(slow, Ordering::SeqCst);
     }
 
     fn deployment(&self, chain_id: u64) -> Result<&Arc<Deployment>, RelayError> {

@@ -8,6 +8,7 @@ use alloy_primitives::{Address, U256};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::deposits::DepositsState;
 use super::pnl::PnlState;
 use super::schedules::SchedulesState;
 use super::transactions::TransactionsState;
@@ -83,6 +84,9 @@ pub struct SessionSnapshot {
     /// Schedules of swaps; `None` until they were read for the first time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedules: Option<Arc<SchedulesState>>,
+    /// Deposits with a bridge's pool; `None` until they were read for the first time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deposits: Option<Arc<DepositsState>>,
     /// Holdings of watch-only accounts. They are in no other figure: not in the equity, and in no limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watched: Vec<WatchedHoldings>,

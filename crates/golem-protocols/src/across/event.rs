@@ -68,6 +68,29 @@ impl DepositEvent {
     }
 }
 
+/// Way in which a deposit was filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FillKind {
+    /// A relayer paid it.
+    Fast,
+    /// A relayer paid it after a slow fill was asked for.
+    ReplacedSlow,
+    /// The destination's pool paid it by a leaf of a bundle.
+    Slow,
+}
+
+impl FillKind {
+    /// Kind by its number in the events; `None` for any other number.
+    const fn of(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Self::Fast),
+            1 => Some(Self::ReplacedSlow),
+            2 => Some(Self::Slow),
+            _ => None,
+        }
+    }
+}
+
 /// Fill, as the destination's pool tells it. The events have a message or its hash; here it is the hash, and zero for none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FillEvent {
@@ -75,7 +98,9 @@ pub struct FillEvent {
     pub relay: AcrossRelay,
     /// Hash of the relay's message; zero for none.
     pub message_hash: B256,
-    /// Account that is repaid for the fill.
+    /// Way in which it was filled.
+    pub kind: FillKind,
+    /// Account that is repaid for the fill; zero for a slow fill.
     pub relayer: B256,
     /// EIP-155 id of the chain on which it is repaid.
     pub repayment_chain_id: U256,
@@ -94,12 +119,13 @@ impl FillEvent {
     pub const SIGNATURES: [B256; 2] =
         [AcrossSpokePool::FilledRelay::SIGNATURE_HASH, AcrossSpokePool::FilledV3Relay::SIGNATURE_HASH];
 
-    /// Decodes a log of a pool; `None` for any other event.
+    /// Decodes a log of a pool; `None` for any other event, and for a kind of fill that the interface does not have.
     pub fn decode(log: &Log) -> Option<Self> {
         if let Ok(event) = AcrossSpokePool::FilledRelay::decode_log_validate(log) {
             let event = event.data;
             return Some(Self {
                 message_hash: event.messageHash,
+                kind: FillKind::of(event.relayExecutionInfo.fillType)?,
                 relayer: event.relayer,
                 repayment_chain_id: event.repaymentChainId,
                 paid_to: event.relayExecutionInfo.updatedRecipient,
@@ -123,6 +149,7 @@ impl FillEvent {
         let event = AcrossSpokePool::FilledV3Relay::decode_log_validate(log).ok()?.data;
         Some(Self {
             message_hash: hash_of(&event.message),
+            kind: FillKind::of(event.relayExecutionInfo.fillType)?,
             relayer: event.relayer.into_word(),
             repayment_chain_id: event.repaymentChainId,
             paid_to: event.relayExecutionInfo.updatedRecipient.into_word(),
@@ -147,11 +174,77 @@ impl FillEvent {
     /// Returns true if it fills exactly this relay, and paid its own recipient at least what it asks for. A pool fills whatever
     /// a relayer says that there was: only the comparison of every field shows that it was this deposit.
     pub fn fills(&self, relay: &AcrossRelay) -> bool {
-        let without = AcrossRelay { message: Bytes::new(), ..relay.clone() };
-        self.relay == without
-            && self.message_hash == hash_of(&relay.message)
+        is_of(&self.relay, self.message_hash, relay)
             && self.paid_to == relay.recipient
             && self.paid >= relay.outputAmount
+    }
+}
+
+/// True if what an event tells of a relay, whose message it has as a hash, is exactly this one.
+fn is_of(told: &AcrossRelay, message_hash: B256, relay: &AcrossRelay) -> bool {
+    let without = AcrossRelay { message: Bytes::new(), ..relay.clone() };
+    *told == without && message_hash == hash_of(&relay.message)
+}
+
+/// Request that the destination's pool pays a deposit itself, as that pool tells it. Anybody may make it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlowFillRequest {
+    /// The relay to pay, without its message.
+    pub relay: AcrossRelay,
+    /// Hash of the relay's message; zero for none.
+    pub message_hash: B256,
+}
+
+impl SlowFillRequest {
+    /// Hashes of the events that tell a request.
+    pub const SIGNATURES: [B256; 2] =
+        [AcrossSpokePool::RequestedSlowFill::SIGNATURE_HASH, AcrossSpokePool::RequestedV3SlowFill::SIGNATURE_HASH];
+
+    /// Decodes a log of a pool; `None` for any other event.
+    pub fn decode(log: &Log) -> Option<Self> {
+        if let Ok(event) = AcrossSpokePool::RequestedSlowFill::decode_log_validate(log) {
+            let event = event.data;
+            return Some(Self {
+                message_hash: event.messageHash,
+                relay: AcrossRelay {
+                    depositor: event.depositor,
+                    recipient: event.recipient,
+                    exclusiveRelayer: event.exclusiveRelayer,
+                    inputToken: event.inputToken,
+                    outputToken: event.outputToken,
+                    inputAmount: event.inputAmount,
+                    outputAmount: event.outputAmount,
+                    originChainId: event.originChainId,
+                    depositId: event.depositId,
+                    fillDeadline: event.fillDeadline,
+                    exclusivityDeadline: event.exclusivityDeadline,
+                    message: Bytes::new(),
+                },
+            });
+        }
+        let event = AcrossSpokePool::RequestedV3SlowFill::decode_log_validate(log).ok()?.data;
+        Some(Self {
+            message_hash: hash_of(&event.message),
+            relay: AcrossRelay {
+                depositor: event.depositor.into_word(),
+                recipient: event.recipient.into_word(),
+                exclusiveRelayer: event.exclusiveRelayer.into_word(),
+                inputToken: event.inputToken.into_word(),
+                outputToken: event.outputToken.into_word(),
+                inputAmount: event.inputAmount,
+                outputAmount: event.outputAmount,
+                originChainId: event.originChainId,
+                depositId: U256::from(event.depositId),
+                fillDeadline: event.fillDeadline,
+                exclusivityDeadline: event.exclusivityDeadline,
+                message: Bytes::new(),
+            },
+        })
+    }
+
+    /// Returns true if it asks for exactly this relay.
+    pub fn asks_for(&self, relay: &AcrossRelay) -> bool {
+        is_of(&self.relay, self.message_hash, relay)
     }
 }
 

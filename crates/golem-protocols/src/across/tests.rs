@@ -1,13 +1,14 @@
 //! The codec against vectors that viem made from the published ABI (`tests/fixtures/across.json`), and quotes that lie.
 
 use alloy::primitives::{Bytes, Log, LogData};
+use alloy::sol_types::SolCall as _;
 use serde_json::{Value, json};
 
 use super::call::{DepositCallError, OwnDeposit};
-use super::event::{DepositEvent, FillEvent, RefundEvent};
+use super::event::{DepositEvent, FillEvent, FillKind, RefundEvent, SlowFillRequest};
 use super::quote::{FeeQuote, FeeRequest, QuoteFault, quote_json, read};
 use super::*;
-use bardo_abi::across::AcrossRefundLeaf;
+use bardo_abi::across::{AcrossRefundLeaf, AcrossSlowFill, AcrossSpokePool};
 
 fn vectors() -> Value {
     serde_json::from_str(include_str!("../../../../tests/fixtures/across.json")).unwrap()
@@ -142,6 +143,50 @@ fn a_refund_is_read_as_the_pool_tells_it_and_its_leaf_hashes_alike() {
     };
     let told: B256 = vectors["refund"]["leaf_hash"].as_str().unwrap().parse().unwrap();
     assert_eq!(keccak256(leaf.abi_encode()), told);
+}
+
+#[test]
+fn slow_fills_are_read_as_what_they_are() {
+    let vectors = vectors();
+    let (relay, slow) = (relay(&vectors), &vectors["slow"]);
+    for name in ["RequestedSlowFill", "RequestedV3SlowFill"] {
+        assert!(SlowFillRequest::decode(&log(&slow[name])).unwrap().asks_for(&relay), "{name}");
+        assert_eq!(FillEvent::decode(&log(&slow[name])), None, "{name} fills nothing");
+    }
+    let another = SlowFillRequest::decode(&log(&slow["RequestedSlowFill_of_another_amount"])).unwrap();
+    assert!(!another.asks_for(&relay));
+    let of = |event: &Value| FillEvent::decode(&log(event)).unwrap();
+    let paid = of(&slow["filled_slowly"]);
+    assert!(paid.fills(&relay));
+    assert_eq!((paid.kind, paid.relayer, paid.paid), (FillKind::Slow, B256::ZERO, U256::from(499_500_000)));
+    let replaced = of(&slow["replaced"]);
+    assert!(replaced.fills(&relay));
+    assert_eq!((replaced.kind, replaced.relayer), (FillKind::ReplacedSlow, address(&vectors["relayer"]).into_word()));
+    for name in ["FilledRelay", "FilledV3Relay"] {
+        assert_eq!(of(&vectors["events"][name]).kind, FillKind::Fast, "{name}");
+    }
+    // An event with a kind that the interface does not have is not decoded. The kind is its last word.
+    let mut unknown = log(&slow["filled_slowly"]);
+    let mut data = unknown.data.data.to_vec();
+    *data.last_mut().unwrap() = 3;
+    unknown.data.data = data.into();
+    assert_eq!(FillEvent::decode(&unknown), None);
+}
+
+#[test]
+fn a_slow_fill_is_asked_for_and_paid_as_the_published_abi_says() {
+    let vectors = vectors();
+    let told = &vectors["slow"];
+    let request = AcrossSpokePool::requestSlowFillCall { relayData: relay(&vectors) };
+    assert_eq!(Bytes::from(request.abi_encode()), bytes(&told["request"]));
+    let leaf = AcrossSlowFill {
+        relayData: relay(&vectors),
+        chainId: U256::from(8_453),
+        updatedOutputAmount: U256::from(499_500_000),
+    };
+    assert_eq!(keccak256(leaf.abi_encode()), told["leaf_hash"].as_str().unwrap().parse::<B256>().unwrap());
+    let call = AcrossSpokePool::executeSlowRelayLeafCall { slowFillLeaf: leaf, rootBundleId: 7, proof: Vec::new() };
+    assert_eq!(Bytes::from(call.abi_encode()), bytes(&told["execute"]));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 pub(crate) mod status;
 
-pub use status::{InTransit, in_transit};
+pub use status::{DepositState, InTransit, KnownDeposit, in_transit, own_deposits, own_transactions};
 
 use alloy::primitives::{Address, U256, U512};
 use schemars::JsonSchema;

@@ -20,7 +20,7 @@ use bardo_base::error::{ErrorCode, ToolError};
 use golem_chain::multicall::CallBatch;
 use golem_chain::network::KnownContract;
 use golem_chain::provider::ProviderError;
-use golem_protocols::across::event::{DepositEvent, FillEvent, RefundEvent};
+use golem_protocols::across::event::{DepositEvent, FillEvent, FillKind, RefundEvent, SlowFillRequest};
 use golem_protocols::across::{address_of, relay_hash};
 
 /// Time back from the head in which deposits are looked for, in milliseconds: a day. Refunds follow within hours.
@@ -34,14 +34,17 @@ const LOGS: usize = 2_000;
 /// is not the account's own to bound.
 const MOST_DEPOSITS: usize = 20;
 
-/// Status of a filled relay in a pool (`FillStatus.Filled`).
+/// Statuses of a relay in a pool (`FillStatus`).
+const SLOW_FILL_REQUESTED: u64 = 1;
 const FILLED: u64 = 2;
 
 /// State of a deposit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DepositState {
+pub enum DepositState {
     /// It can be filled.
     Pending,
+    /// The destination's pool was asked to pay it itself; a relayer can still fill it.
+    SlowFillRequested,
     /// It was filled.
     Filled,
     /// Its deadline has passed by the destination's time, and nobody filled it.
@@ -53,9 +56,11 @@ pub(crate) enum DepositState {
 }
 
 impl DepositState {
-    pub(crate) const fn as_str(self) -> &'static str {
+    /// Word for the state.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
+            Self::SlowFillRequested => "slow_fill_requested",
             Self::Filled => "filled",
             Self::Expired => "expired",
             Self::Refunded => "refunded",
@@ -66,15 +71,22 @@ impl DepositState {
 
 /// A deposit and what became of it. Amounts in raw units.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KnownDeposit {
+pub struct KnownDeposit {
+    /// All that identifies it on its destination.
     pub relay: AcrossRelay,
+    /// EIP-155 id of its destination.
     pub destination_chain_id: u64,
     /// Transaction and block of the deposit.
     pub deposited: (B256, u64),
+    /// State of it by the logs of both chains.
     pub state: DepositState,
+    /// Transaction in which the destination's pool was asked to pay it itself.
+    pub slow_fill_asked_by: Option<B256>,
     /// Transaction of the fill.
     pub filled_by: Option<B256>,
-    /// Address that is repaid for the fill.
+    /// Way in which it was filled.
+    pub fill_kind: Option<FillKind>,
+    /// Address that is repaid for the fill; `None` for a slow fill, which the pool pays itself.
     pub relayer: Option<B256>,
     /// Amount that arrived.
     pub received: Option<U256>,
@@ -196,24 +208,33 @@ pub struct InTransit {
     pub is_partial: bool,
 }
 
-/// Reads what an account has on its way through Across from a chain. Only deposits in transactions of this ledger count:
-/// anybody may deposit in the name of an account.
+/// Included transactions of this ledger that called the pool of a chain in the last three days; none without a pool or a ledger.
 ///
 /// # Errors
-/// The errors of the source, or of the ledger. A destination that does not answer makes the figure partial.
-pub async fn in_transit(
+/// The errors of the ledger.
+pub fn own_transactions(world: &ToolEnvironment, source: &ConnectedChain) -> Result<Vec<B256>, ToolError> {
+    let network = source.network();
+    let (Some(pool), Some(orders)) = (network.book.contract(KnownContract::AcrossSpokePool), &world.orders) else {
+        return Ok(Vec::new());
+    };
+    let since = world.clock.now_millis().saturating_sub(FOLLOWED_MILLIS);
+    Ok(orders.transactions_with(network.chain_id, pool, since)?)
+}
+
+/// Reads the deposits that an account made from a chain in the last three days, the oldest first, with what became of each. Only
+/// deposits in transactions of this ledger count: anybody may deposit in the name of an account.
+///
+/// # Errors
+/// The errors of the source, or of the ledger. A destination that does not answer leaves its deposits unclear.
+pub async fn own_deposits(
     world: &ToolEnvironment,
     source: &ConnectedChain,
     account: Address,
-) -> Result<InTransit, ToolError> {
+) -> Result<Vec<KnownDeposit>, ToolError> {
     let network = source.network();
-    let (Some(pool), Some(orders)) = (network.book.contract(KnownContract::AcrossSpokePool), &world.orders) else {
-        return Ok(InTransit::default());
-    };
-    let since = world.clock.now_millis().saturating_sub(FOLLOWED_MILLIS);
-    let sent = orders.transactions_with(network.chain_id, pool, since)?;
+    let Some(pool) = network.book.contract(KnownContract::AcrossSpokePool) else { return Ok(Vec::new()) };
     let mut known = Vec::new();
-    for transaction in sent {
+    for transaction in own_transactions(world, source)? {
         let receipt = source.client.agreed().get_transaction_receipt(transaction).await.map_err(ProviderError::from)?;
         let Some(receipt) = receipt.filter(|receipt| receipt.status()) else { continue };
         let logs = receipt.logs().iter().filter(|log| log.address() == pool);
@@ -231,7 +252,23 @@ pub async fn in_transit(
             doubt_expired(&mut known);
         }
     }
-    let open = |deposit: &&KnownDeposit| matches!(deposit.state, DepositState::Pending | DepositState::Expired);
+    Ok(known)
+}
+
+/// Reads what an account has on its way through Across from a chain, of its own deposits.
+///
+/// # Errors
+/// As [`own_deposits`]. A destination that does not answer makes the figure partial.
+pub async fn in_transit(
+    world: &ToolEnvironment,
+    source: &ConnectedChain,
+    account: Address,
+) -> Result<InTransit, ToolError> {
+    let known = own_deposits(world, source, account).await?;
+    let open = |deposit: &&KnownDeposit| match deposit.state {
+        DepositState::Pending | DepositState::SlowFillRequested | DepositState::Expired => true,
+        DepositState::Filled | DepositState::Refunded | DepositState::Unclear => false,
+    };
     let deposits = known
         .iter()
         .filter(open)
@@ -281,7 +318,9 @@ fn opened(log: &Log, deposited: (B256, u64), origin: u64) -> Option<KnownDeposit
         relay: event.relay,
         deposited,
         state: DepositState::Pending,
+        slow_fill_asked_by: None,
         filled_by: None,
+        fill_kind: None,
         relayer: None,
         received: None,
         refunded_by: None,
@@ -305,21 +344,23 @@ async fn look(destination: &ConnectedChain, deposit: &mut KnownDeposit) -> Resul
             format_args!("the SpokePool of {} does not answer", destination.network()),
         )
     })?;
+    let range = (fills_from(head, destination.network().block_millis), head);
     if status != U256::from(FILLED) {
         let over = time > u64::from(deposit.relay.fillDeadline);
-        deposit.state = if over { DepositState::Expired } else { DepositState::Pending };
+        let asked = status == U256::from(SLOW_FILL_REQUESTED);
+        deposit.state = match (over, asked) {
+            (true, _) => DepositState::Expired,
+            (false, true) => DepositState::SlowFillRequested,
+            (false, false) => DepositState::Pending,
+        };
+        if asked {
+            deposit.slow_fill_asked_by = slow_fill_request(destination, pool, range, &deposit.relay).await?;
+        }
         return Ok(());
     }
-    let query = LogQuery {
-        addresses: vec![pool],
-        events: FillEvent::SIGNATURES.to_vec(),
-        first: Some(B256::from(deposit.relay.originChainId)),
-        second: Some(B256::from(deposit.relay.depositId)),
-        third: None,
-    };
-    let range = (fills_from(head, destination.network().block_millis), head);
     let relay = deposit.relay.clone();
     let fills = |log: &PlacedLog| FillEvent::decode(&log.log).filter(|fill| fill.fills(&relay));
+    let query = of_deposit(pool, &relay, FillEvent::SIGNATURES);
     let found = read_backwards(destination, &query, range, &mut LogBudget::new(REQUESTS, LOGS), |logs| {
         logs.iter().any(|log| fills(log).is_some())
     })
@@ -331,7 +372,11 @@ async fn look(destination: &ConnectedChain, deposit: &mut KnownDeposit) -> Resul
         return Ok(());
     };
     deposit.filled_by = Some(log.transaction);
-    deposit.relayer = Some(fill.relayer);
+    deposit.fill_kind = Some(fill.kind);
+    deposit.relayer = Some(fill.relayer).filter(|_| fill.kind != FillKind::Slow);
+    if fill.kind != FillKind::Fast {
+        deposit.slow_fill_asked_by = slow_fill_request(destination, pool, range, &relay).await?;
+    }
     let logs = logs_of(destination, log.transaction).await?.unwrap_or_default();
     let wrapped = destination.network().book.contract(KnownContract::WrappedNative);
     match received(&deposit.relay, &fill, (pool, wrapped), &logs) {
@@ -347,8 +392,34 @@ async fn look(destination: &ConnectedChain, deposit: &mut KnownDeposit) -> Resul
     Ok(())
 }
 
-/// Amount that a fill brought the recipient, by the token's own events; `None` if they show less than the deposit asks for. The
-/// wrapped native token arrives unwrapped, which only its contract and the pool tell.
+/// Logs of the destination's pool about one relay.
+fn of_deposit(pool: Address, relay: &AcrossRelay, events: [B256; 2]) -> LogQuery {
+    LogQuery {
+        addresses: vec![pool],
+        events: events.to_vec(),
+        first: Some(B256::from(relay.originChainId)),
+        second: Some(B256::from(relay.depositId)),
+        third: None,
+    }
+}
+
+/// Transaction in which the destination's pool was asked to pay a relay itself; `None` if its event is not found.
+async fn slow_fill_request(
+    destination: &ConnectedChain,
+    pool: Address,
+    range: (u64, u64),
+    relay: &AcrossRelay,
+) -> Result<Option<B256>, ToolError> {
+    let asks = |log: &PlacedLog| SlowFillRequest::decode(&log.log).is_some_and(|request| request.asks_for(relay));
+    let query = of_deposit(pool, relay, SlowFillRequest::SIGNATURES);
+    let mut budget = LogBudget::new(REQUESTS, LOGS);
+    let found = read_backwards(destination, &query, range, &mut budget, |logs| logs.iter().any(asks)).await?;
+    Ok(found.logs.iter().find(|log| asks(log)).map(|log| log.transaction))
+}
+
+/// Amount that a fill brought the recipient, by the token's own events; `None` if they show less than the deposit asks for. A
+/// slow fill may pay more than that, and comes from the pool. The wrapped native token arrives unwrapped, which only its contract
+/// and the pool tell.
 fn received(
     relay: &AcrossRelay,
     fill: &FillEvent,
@@ -358,9 +429,11 @@ fn received(
     let (token, recipient) = (address_of(relay.outputToken)?, address_of(relay.recipient)?);
     let of_token = || logs.iter().filter(|log| log.address == token);
     let transfers = of_token().filter_map(|log| Erc20::Transfer::decode_log(log).ok());
-    let moved = transfers.filter(|one| one.to == recipient).fold(U256::ZERO, |sum, one| sum.saturating_add(one.value));
+    let own = transfers.filter(|one| one.to == recipient && (fill.kind != FillKind::Slow || one.from == pool));
+    let moved = own.fold(U256::ZERO, |sum, one| sum.saturating_add(one.value));
     if moved >= relay.outputAmount {
-        return Some(moved);
+        // One transaction can fill several deposits: what is above this fill is not this deposit's.
+        return Some(moved.min(fill.paid));
     }
     let unwrapped = of_token().filter_map(|log| Weth9::Withdrawal::decode_log(log).ok());
     let unwrapped = unwrapped.filter(|one| one.src == pool && one.wad == fill.paid).count();

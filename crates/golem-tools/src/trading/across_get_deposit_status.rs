@@ -15,6 +15,7 @@ use bardo_base::model::{
 use bardo_base::units::TokenAmount;
 use golem_chain::token::TokenInfo;
 use golem_protocols::across::address_of;
+use golem_protocols::across::event::FillKind;
 
 /// Definition of the `across_get_deposit_status` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<AcrossGetDepositStatus>();
@@ -35,8 +36,8 @@ pub struct Params {
 pub struct DepositEntry {
     /// Id of the deposit on the source chain.
     deposit_id: String,
-    /// Status: `pending`, `filled`, `expired` or `refunded`, by the logs of both chains; `unclear` if they contradict each
-    /// other or cannot be read.
+    /// Status: `pending`, `slow_fill_requested`, `filled`, `expired` or `refunded`, by the logs of both chains; `unclear` if they
+    /// contradict each other or cannot be read.
     status: &'static str,
     /// Name of the destination chain; its id if it is not connected.
     destination_chain: String,
@@ -50,9 +51,14 @@ pub struct DepositEntry {
     fill_deadline: u64,
     /// Transaction of the deposit on the source chain.
     deposit_tx: String,
+    /// Transaction in which the destination's pool was asked to pay it itself, without a relayer; absent if nobody asked.
+    slow_fill_tx: Option<String>,
     /// Transaction of the fill on the destination; absent before.
     fill_tx: Option<String>,
-    /// Account that is repaid for the fill; absent before.
+    /// Way in which it was filled: `relayer`, or `slow` by the pool itself, which can bring more than was asked for; absent
+    /// before.
+    filled_by: Option<&'static str>,
+    /// Account that is repaid for the fill; absent before, and for a slow fill.
     relayer: Option<String>,
     /// Transaction of the refund on the source chain; absent unless it was refunded.
     refund_tx: Option<String>,
@@ -188,7 +194,12 @@ async fn entry(world: &ToolEnvironment, origin: u64, deposit: &KnownDeposit) -> 
             .map(|raw| amount(raw, wanted.as_ref(), relay.outputToken)),
         fill_deadline: relay.fillDeadline.into(),
         deposit_tx: deposit.deposited.0.to_string(),
+        slow_fill_tx: text(deposit.slow_fill_asked_by),
         fill_tx: text(deposit.filled_by),
+        filled_by: deposit.fill_kind.map(|kind| match kind {
+            FillKind::Fast | FillKind::ReplacedSlow => "relayer",
+            FillKind::Slow => "slow",
+        }),
         relayer: deposit.relayer.map(|word| address_of(word).map_or(word.to_string(), |at| at.to_string())),
         refund_tx: text(deposit.refunded_by),
         remark: deposit.remark.unwrap_or_default().to_owned(),

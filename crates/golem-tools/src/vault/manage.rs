@@ -78,6 +78,9 @@ pub struct Output {
     deposits_settled: Option<String>,
     /// Tokens of settled requests to withdraw, in whole tokens; absent unless something was settled.
     withdrawals_settled: Option<String>,
+    /// Epoch of the requests that were settled, the last one if there were two, by the vault's event in the receipt; absent unless
+    /// requests were settled.
+    epoch_id: Option<u64>,
     /// Earnings withdrawn from the lending market, in whole tokens; absent unless that was done.
     harvested: Option<String>,
     /// Gas of all transactions, in gas units; the simulated gas if none is known.
@@ -328,6 +331,15 @@ fn settled<'a>(logs: impl Iterator<Item = &'a alloy::primitives::Log>, vault: Ad
     sums
 }
 
+/// Last epoch of requests that was settled, by the vault's events.
+fn settled_epoch<'a>(logs: impl Iterator<Item = &'a alloy::primitives::Log>, vault: Address) -> Option<u64> {
+    let epoch = |log: &alloy::primitives::Log| {
+        let deposits = Settlement::SettleDeposit::decode_log(log).map(|event| event.epochId);
+        deposits.or_else(|_| Settlement::SettleRedeem::decode_log(log).map(|event| event.epochId)).ok()
+    };
+    logs.filter(|log| log.address == vault).filter_map(epoch).last().map(|epoch| epoch.to::<u64>())
+}
+
 /// Address of the vault that the factory made, by its event in the receipt.
 fn deployed(factory: Address, committed: &CommitOutcome) -> Option<Address> {
     let logs = committed.legs.iter().filter(|leg| leg.state == TxState::Confirmed).flat_map(|leg| &leg.logs);
@@ -373,6 +385,7 @@ pub(super) fn output(
         total_assets_after_raw: after,
         deposits_settled,
         withdrawals_settled,
+        epoch_id: settled_epoch(logs(), plan.target).filter(|_| is_done),
         harvested: plan.harvested.clone(),
         gas_used: sent.gas_used,
         explorer_url: sent.explorer_url.clone(),
@@ -385,6 +398,7 @@ pub(super) fn output(
         output.total_assets_after_raw = text("total_assets_after_raw");
         output.deposits_settled = text("deposits_settled");
         output.withdrawals_settled = text("withdrawals_settled");
+        output.epoch_id = last.get("epoch_id").and_then(serde_json::Value::as_u64);
         output.block_number = last.get("block_number").and_then(serde_json::Value::as_u64).or(output.block_number);
         output.explorer_url = text("explorer_url").or(output.explorer_url);
         let gas = last.get("gas_used").and_then(serde_json::Value::as_u64).unwrap_or_default();

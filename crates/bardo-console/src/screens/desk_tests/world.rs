@@ -209,6 +209,7 @@ fn world_of(words: SampleWords<'_>) -> TestHarness {
         pnl: None,
         transactions: Some(Arc::new(super::under_way::sample(words.chain, words.tool))),
         schedules: None,
+        deposits: None,
         watched: Vec::new(),
         names: Vec::new(),
     };

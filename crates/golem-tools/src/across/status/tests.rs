@@ -29,6 +29,7 @@ fn fill(paid: u64) -> FillEvent {
     FillEvent {
         relay: relay(0, 100),
         message_hash: B256::ZERO,
+        kind: FillKind::Fast,
         relayer: OTHER.into_word(),
         repayment_chain_id: U256::from(1),
         paid_to: ME.into_word(),
@@ -66,13 +67,28 @@ fn a_fill_is_received_when_the_token_itself_says_so() {
     );
 }
 
+#[test]
+fn a_slow_fill_brings_what_the_pool_itself_paid_and_no_more() {
+    let slow = |paid: u64| FillEvent { kind: FillKind::Slow, relayer: B256::ZERO, ..fill(paid) };
+    let of = |paid: u64, logs: &[Log]| received(&relay(0, 100), &slow(paid), (POOL, None), logs);
+    // The part of a relayer stays with the depositor.
+    assert_eq!(of(998, &[moved(WANTED, POOL, ME, 998)]), Some(U256::from(998)));
+    assert_eq!(of(998, &[moved(WANTED, OTHER, ME, 998)]), None, "a stranger's transfer does not come from the pool");
+    assert_eq!(of(998, &[moved(WANTED, POOL, ME, 989)]), None);
+    // Another deposit that the same transaction fills is not counted here.
+    let both = [moved(WANTED, POOL, ME, 998), moved(WANTED, POOL, ME, 500)];
+    assert_eq!(of(998, &both), Some(U256::from(998)));
+}
+
 fn known(id: u64, fill_deadline: u32, state: DepositState) -> KnownDeposit {
     KnownDeposit {
         relay: relay(id, fill_deadline),
         destination_chain_id: 2,
         deposited: (B256::repeat_byte(1), 10 + id),
         state,
+        slow_fill_asked_by: None,
         filled_by: None,
+        fill_kind: None,
         relayer: None,
         received: None,
         refunded_by: None,

@@ -373,14 +373,53 @@ pub(super) fn bridge<'a>(
         if here.network().chain_id == there.network().chain_id {
             return Err(invalid("to_chain", &"name another chain than from_chain").into());
         }
-        across(session, arguments, [here, there], ["token", "token"].map(|name| arguments.value(name)), amount)
+        let by_pool = match arguments.some_text("preferred_bridge").map(protocol_key).as_deref() {
+            Some("across") => true,
+            Some("erc7683") => false,
+            // Any other is a preference that Bardo cannot follow.
+            Some(_) | None => takes_deposits(session, [here, there], arguments.text("token")).await?,
+        };
+        if !by_pool {
+            let tokens = ["token", "token"].map(|name| arguments.value(name));
+            return across(session, arguments, [here, there], tokens, amount);
+        }
+        Ok(native(
+            "across_deposit",
+            [
+                ("token_in", arguments.value("token")),
+                ("amount", Value::from(amount)),
+                ("source_chain", Value::from(here.network().name.clone())),
+                ("destination_chain", Value::from(there.network().name.clone())),
+                ("max_fee_bps", arguments.value("slippage_bps")),
+            ],
+        ))
     })
 }
 
+/// True if Across's pools can move a token between two chains here: both have one, a service quotes, the token is none of
+/// the native ones, and nothing is on paper.
+async fn takes_deposits(
+    session: &AlmanakSession,
+    [here, there]: [&ConnectedChain; 2],
+    token: &str,
+) -> Result<bool, Failure> {
+    let world = session.world();
+    let pools =
+        [here, there].iter().all(|chain| chain.network().book.contract(KnownContract::AcrossSpokePool).is_some());
+    if !pools || world.paper().is_some() || world.bridge_fees(here.network().chain_id).is_none() {
+        return Ok(false);
+    }
+    Ok(matches!(here.token(token).await?.id, TokenId::Erc20(_)))
+}
+
 pub(super) fn bridge_result(arguments: &Arguments, response: &ToolResponse) -> Value {
+    // Only a deposit names the pool that took it; an order has no transaction yet.
+    let is_deposit = !of(response, "pool").is_null();
+    let bridge = if is_deposit { "across" } else { "erc7683" };
+    let sent = if is_deposit { of(response, "tx_hash").clone() } else { Value::Null };
     json!({
-        "tx_hash": null, "amount_bridged": arguments.text("amount"), "from_chain": of(response, "source_chain"),
-        "to_chain": of(response, "destination_chain"), "bridge_used": "erc7683", "estimated_arrival_seconds": null,
+        "tx_hash": sent, "amount_bridged": arguments.text("amount"), "from_chain": of(response, "source_chain"),
+        "to_chain": of(response, "destination_chain"), "bridge_used": bridge, "estimated_arrival_seconds": null,
     })
 }
 
@@ -649,10 +688,15 @@ pub(super) fn deploy_vault_result(_: &Arguments, response: &ToolResponse) -> Val
 
 /// Settlement epochs have no number of their own in the native result, so it is left out.
 pub(super) fn settle_vault_result(_: &Arguments, response: &ToolResponse) -> Value {
-    json!({
+    let mut result = json!({
         "status": response.status, "new_total_assets": raw_worth(response), "tx_hash": of(response, "tx_hash"),
         "message": response.explanation.clone().unwrap_or_default(),
-    })
+    });
+    // Absent where no request was settled, since an epoch 0 would be another statement.
+    if let (Value::Object(fields), Some(epoch)) = (&mut result, of(response, "epoch_id").as_u64()) {
+        fields.insert("epoch_id".to_owned(), Value::from(epoch));
+    }
+    result
 }
 
 /// The native tool closes no liquidity positions and swaps nothing: the vault's token is all that it moves.

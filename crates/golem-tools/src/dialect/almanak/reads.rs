@@ -705,12 +705,13 @@ pub(super) fn get_vault_state<'a>(session: &'a AlmanakSession, arguments: &'a Ar
 }
 
 /// Protocols by the contracts of an address book: name, contract, what can be done.
-const PROTOCOLS: [(&str, KnownContract, &[&str]); 5] = [
+const PROTOCOLS: [(&str, KnownContract, &[&str]); 6] = [
     ("uniswap_v2", KnownContract::V2Factory, &["swap"]),
     ("uniswap_v3", KnownContract::V3Factory, &["swap"]),
     ("uniswap_v4", KnownContract::V4PoolManager, &["swap"]),
     ("aave_v3", KnownContract::AavePool, &["lending"]),
     ("erc7683", KnownContract::OriginSettler, &["bridge"]),
+    ("across", KnownContract::AcrossSpokePool, &["bridge"]),
 ];
 
 pub(super) fn check_protocol_support<'a>(

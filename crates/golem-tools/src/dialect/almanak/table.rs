@@ -698,8 +698,9 @@ pub static TOOLS: &[DialectTool] = &[
     },
     DialectTool {
         name: "bridge_tokens",
-        description: "Moves a token to another chain by an ERC-7683 order that fillers deliver. It is under way until \
-                      they have; an undelivered one can be refunded.",
+        description: "Moves a token to another chain by a deposit with Across's pools where both chains have them, or by \
+                      an ERC-7683 order that fillers deliver. It is under way until somebody has paid there; otherwise it \
+                      comes back.",
         category: ToolGroup::Action,
         risk: DialectRisk::Medium,
         idempotent: false,
@@ -713,13 +714,13 @@ pub static TOOLS: &[DialectTool] = &[
                 "slippage_bps",
                 ParameterKind::Integer(1, 1_000),
                 Number(50),
-                "Most that the order leaves to the fillers, in basis points; the policy bounds the loss.",
+                "Most that does not arrive, in basis points; the policy bounds the loss.",
             ),
             optional(
                 "preferred_bridge",
                 ParameterKind::TextOrNull,
                 Null,
-                "A preference that Bardo has no choice about: bridge_used says what was used.",
+                "`across` or `erc7683`; any other is as good as none. bridge_used says what was used.",
             ),
             optional("dry_run", ParameterKind::Flag, Flag(false), "True to simulate only: nothing is signed."),
             optional(
@@ -729,7 +730,7 @@ pub static TOOLS: &[DialectTool] = &[
                 "Account that pays. Only the account that acts is taken; the operator chooses it.",
             ),
         ],
-        native: &["uniswap_submit_cross_chain_intent"],
+        native: &["across_deposit", "uniswap_submit_cross_chain_intent"],
         run: act(actions::bridge, actions::bridge_result, None),
     },
     DialectTool {

@@ -466,7 +466,24 @@ async fn amounts_chains_slippage_and_dry_runs_reach_the_native_tool() {
         (
             "bridge_tokens",
             json!({"token": "USDC", "amount": "5", "from_chain": "ethereum", "to_chain": "base", "dry_run": true,
-                "preferred_bridge": "across"}),
+                "preferred_bridge": "across", "slippage_bps": 40}),
+            "across_deposit",
+            json!({"token_in": "USDC", "amount": "5", "source_chain": "ethereum", "destination_chain": "base",
+                "max_fee_bps": 40}),
+        ),
+        (
+            "bridge_tokens",
+            json!({"token": "USDC", "amount": "5", "from_chain": "ethereum", "to_chain": "base", "dry_run": true,
+                "preferred_bridge": "erc7683"}),
+            "uniswap_submit_cross_chain_intent",
+            json!({"token_in": "USDC", "token_out": "USDC", "amount": "5", "source_chain": "ethereum",
+                "destination_chain": "base"}),
+        ),
+        // Nobody quotes deposits in this session, so that it is an order.
+        (
+            "bridge_tokens",
+            json!({"token": "USDC", "amount": "5", "from_chain": "ethereum", "to_chain": "base", "dry_run": true,
+                "preferred_bridge": "stargate"}),
             "uniswap_submit_cross_chain_intent",
             json!({"token_in": "USDC", "token_out": "USDC", "amount": "5", "source_chain": "ethereum",
                 "destination_chain": "base"}),
