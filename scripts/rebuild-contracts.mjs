@@ -30,6 +30,7 @@ const npmPackages = {
   "@account-abstraction/contracts": "0.7.0",
   "@metamask/delegation-abis": "2.0.0",
   "@aave/core-v3": "1.19.3",
+  "@safe-global/safe-contracts": "1.4.1",
   // Only for its licence text: the UniswapX contracts and MockERC20 build on it.
   solmate: "6.8.0",
   ...sourcePackages,
@@ -47,6 +48,7 @@ const v4Periphery = "@uniswap/v4-periphery";
 const uniswapx = "@uniswap/uniswapx-sdk";
 const delegation = "@metamask/delegation-abis";
 const aave = "@aave/core-v3";
+const safe = "@safe-global/safe-contracts";
 const across = "@across-protocol/contracts";
 const uniswapxSpdx = "GPL-2.0-or-later AND AGPL-3.0-only";
 const factory = (name) => `dist/cjs/src/contracts/factories/${name}__factory.js`;
@@ -112,6 +114,10 @@ const published = [
   // The published artifacts of most pools are larger than a chain accepts; this one is not, and needs no other contract.
   { name: "Tatara_SpokePool", from: across, path: "artifacts/contracts/Tatara_SpokePool.sol/Tatara_SpokePool.json", as: "json",
     spdx: "BUSL-1.1" },
+  ...["Safe", "proxies/SafeProxy", "proxies/SafeProxyFactory", "handler/CompatibilityFallbackHandler"].map((source) => {
+    const name = source.split("/").pop();
+    return { name, from: safe, path: `build/artifacts/contracts/${source}.sol/${name}.json`, as: "json", spdx: "LGPL-3.0-only" };
+  }),
 ];
 
 const licences = {
@@ -126,6 +132,7 @@ const licences = {
   "metamask-delegation.MIT-0.txt": `${delegation}/LICENSE.MIT0`,
   "aave-v3-core.BUSL-1.1.txt": `${aave}/LICENSE.md`,
   "across-contracts.BUSL-1.1.txt": `${across}/LICENSE`,
+  "safe-contracts.LGPL-3.0.txt": `${safe}/LICENSE`,
 };
 
 const check = process.argv.includes("--check");

@@ -733,6 +733,26 @@ pub(super) enum KeysAction {
     },
     /// List the keys
     List,
+    /// Show a Safe as it is on chain, and print the setting that binds it so
+    #[command(
+        long_about = "Show a Safe as it is on chain, and print the setting that binds it so.\n\nA Safe 1.4.1 that needs one owner \
+        acts through the key of that owner: every transaction is the owner's call of the Safe, and the owner pays for gas. Set \
+        account (or --key) to the printed setting. It contains a fingerprint of owners, threshold, modules, guard, fallback \
+        handler and code: if any of them changes, Bardo signs nothing until you bind the Safe again."
+    )]
+    Safe {
+        /// Address of the Safe [default: on a devnet, the Safe of development:0]
+        address: Option<alloy::primitives::Address>,
+        /// Owner that acts: the name of a key, or development:N on a devnet
+        #[arg(long)]
+        owner: String,
+        /// Chain of the Safe [default: the first connected chain]
+        #[arg(long)]
+        chain: Option<String>,
+        /// Bind it although it has modules, which act without its owners, or a guard
+        #[arg(long)]
+        accept: bool,
+    },
     /// Session keys, which act for an owner within what the owner has signed
     #[command(
         long_about = "Session keys, which act for an owner within what the owner has signed.\n\nA session key calls the \

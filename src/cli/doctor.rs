@@ -22,7 +22,7 @@ use alloy::{
 };
 use serde::Serialize;
 
-use super::{CliExit, CommandFailure, devnet::sandbox, print, print_json, privacy};
+use super::{CliExit, CommandFailure, call, devnet::sandbox, print, print_json, privacy};
 use ::golem::brain::{
     BrainChoice,
     process::confinement::{self, IsolationLevel},
@@ -36,9 +36,9 @@ use bardo_base::{
     service::ServiceError,
     text::SafeText,
 };
-use bardo_runtime::account::{SelectedAccount, SelectedSession};
+use bardo_runtime::account::{SelectedAccount, SelectedSafe, SelectedSession};
 use bardo_runtime::data::DataFolder;
-use bardo_safety::custody::Keystore;
+use bardo_safety::custody::{Keystore, SafeState};
 use bardo_safety::policy::Rules;
 use bardo_safety::stop::{StopFile, meaning};
 use bardo_sandbox::{BlockPace, MarketMode, Sandbox};
@@ -120,6 +120,7 @@ pub(super) fn run(
             findings.extend(keys(&config));
             findings.extend(alerts(&config));
             findings.extend(runtime.block_on(endpoints(&config)));
+            findings.extend(runtime.block_on(safe(&config)));
             findings.push(runtime.block_on(quotes(&config)));
             findings.extend(runtime.block_on(settling(&config)));
             findings.extend(runtime.block_on(relays(&config)));
@@ -463,6 +464,15 @@ fn keys(config: &Config) -> Vec<DoctorFinding> {
                 (state, _) => DoctorFinding::fail(CHECK, format!("{detail}, but it is {state} and signs nothing"), fix),
             });
         }
+        Ok(Some(SelectedAccount::Safe(safe))) => {
+            let SelectedSafe { address, chain_id, owner, .. } = &*safe;
+            let detail = format!(
+                "Safe {address} on chain {chain_id} acts through its owner {} ({})",
+                owner.name(),
+                owner.address()
+            );
+            found.push(DoctorFinding::ok(CHECK, detail));
+        }
         Ok(Some(named @ (SelectedAccount::Key(_) | SelectedAccount::Development { .. }))) => {
             let name = named.key().map(|entry| entry.name.to_string()).unwrap_or_default();
             let server = named.key().and_then(|entry| entry.server.as_ref());
@@ -478,6 +488,35 @@ fn keys(config: &Config) -> Vec<DoctorFinding> {
         Err(error) => found.push(DoctorFinding::fail(CHECK, error.message(), FIX)),
     }
     found
+}
+
+/// Compares the configured Safe with what the operator has bound; nothing if none is configured.
+async fn safe(config: &Config) -> Vec<DoctorFinding> {
+    const CHECK: &str = "safe";
+    let Ok(Some(SelectedAccount::Safe(safe))) = bardo_runtime::account::named(config) else { return Vec::new() };
+    let fix = format!(
+        "`bardo keys safe {} --owner {}` shows the Safe as it is and prints the setting that binds it so",
+        safe.address,
+        safe.owner.name()
+    );
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let read = async {
+        let opened = bardo_runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock).await;
+        let opened = opened.map_err(|error| error.to_string())?;
+        let chain = opened.world.chain(&safe.chain_id.to_string()).map_err(|error| error.message().to_owned())?;
+        SafeState::read(&chain.client, safe.address).await.map_err(|refusal| refusal.to_string())
+    };
+    let finding = match read.await {
+        Err(error) => DoctorFinding::fail(CHECK, error, &fix),
+        Ok(state) => match state.check_owner(safe.owner.address()) {
+            Err(refusal) => DoctorFinding::fail(CHECK, refusal, &fix),
+            Ok(()) if state.fingerprint() != safe.bound => {
+                DoctorFinding::fail(CHECK, format!("the Safe is not as it was bound: {}", state.describe()), &fix)
+            }
+            Ok(()) => DoctorFinding::ok(CHECK, format!("as it was bound: {}", state.describe())),
+        },
+    };
+    vec![finding]
 }
 
 /// Checks every chain with endpoints, including those that are not in use.

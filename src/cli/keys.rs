@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{CliExit, CommandFailure, args::KeysAction, load, print, print_json, secret, session_keys};
+use super::{CliExit, CommandFailure, args::KeysAction, load, print, print_json, safe, secret, session_keys};
 use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::config::{ConfigFlags, Environment};
 use bardo_base::secret::Password;
@@ -88,6 +88,9 @@ pub(super) fn run(
             add_server(&folder, &keystore, (name, wallet, credential), &password, json)
         }
         KeysAction::List => list(&keystore, json),
+        KeysAction::Safe { address, owner, chain, accept } => {
+            safe::run(&config, *address, (owner, chain.as_deref()), *accept, json)
+        }
         KeysAction::Session { action } => session_keys::run(action, &config, json),
     }
 }

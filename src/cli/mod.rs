@@ -45,6 +45,7 @@ mod reference;
 mod rehearsal;
 mod rehearse;
 mod roles;
+mod safe;
 mod secret;
 #[cfg(unix)]
 mod serve;
@@ -72,7 +73,7 @@ use bardo_base::text::SafeText;
 use bardo_console::source::Source;
 use bardo_console::{Attention, ConsoleOptions, Keymap};
 use bardo_runtime::OpenError;
-use bardo_runtime::account::SelectedAccount;
+use bardo_runtime::account::{SafeOwner, SelectedAccount};
 use bardo_runtime::data::DataFolder;
 use bardo_runtime::data::devnets::DevnetName;
 use bardo_runtime::session::{Session, SessionOptions};
@@ -443,6 +444,10 @@ fn key_password(
         // On devnets, a session key alone needs a password, if it acts there.
         Ok(Some(SelectedAccount::Session(session))) if !devnet || !session.is_real() => Some(session.key),
         Ok(Some(SelectedAccount::Key(entry))) if !devnet => Some(entry),
+        Ok(Some(SelectedAccount::Safe(safe))) if !devnet => match safe.owner {
+            SafeOwner::Key(entry) => Some(entry),
+            SafeOwner::Development { .. } => None,
+        },
         Ok(Some(_) | None) => None,
         Err(_) if devnet => None,
         Err(error) => return Err(error.message().to_owned().into()),

@@ -28,6 +28,7 @@ mod questions;
 mod real_network;
 mod replacements;
 mod revocations;
+mod safes;
 mod second_approval;
 mod served;
 mod services;

@@ -31,6 +31,7 @@ use tokio::sync::watch;
 use super::delegated::{become_a_delegator, record_of};
 use super::embedded::Wallet;
 use bardo_testkit::harness::{TestHarness, sandbox};
+use bardo_testkit::safe::TestSafe;
 
 /// Kind of custody, in the order of the table's columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,57 +39,58 @@ enum Custody {
     KeyFile,
     WalletServer,
     SessionKey,
+    Safe,
 }
 
 /// The table's rows: what each column says of a tool.
-const ROWS: &[(&str, [&str; 3])] = &[
-    ("add_liquidity", ["runs"; 3]),
-    ("claim_fees", ["runs"; 3]),
-    ("close_position", ["runs"; 3]),
-    ("execute_burn", ["runs"; 3]),
-    ("hook_deploy", ["runs"; 3]),
-    ("identity_register_agent", ["runs"; 3]),
-    ("identity_submit_feedback", ["runs"; 3]),
-    ("identity_transfer_ownership", ["runs"; 3]),
-    ("identity_update_metadata", ["runs"; 3]),
-    ("identity_verify_agent", ["runs"; 3]),
-    ("increase_liquidity", ["runs"; 3]),
-    ("lending_borrow", ["runs"; 3]),
-    ("lending_repay", ["runs"; 3]),
-    ("lending_supply", ["runs"; 3]),
-    ("lending_withdraw", ["runs"; 3]),
-    ("remove_liquidity", ["runs"; 3]),
-    ("token_approve", ["runs"; 3]),
-    ("token_revoke", ["runs"; 3]),
-    ("uniswap_execute_swap", ["runs"; 3]),
-    ("unwrap_native", ["runs"; 3]),
-    ("vault_deposit", ["runs"; 3]),
-    ("vault_withdraw", ["runs"; 3]),
-    ("wallet_transfer_token", ["runs"; 3]),
-    ("wrap_native", ["runs"; 3]),
+const ROWS: &[(&str, [&str; 4])] = &[
+    ("add_liquidity", ["runs"; 4]),
+    ("claim_fees", ["runs"; 4]),
+    ("close_position", ["runs"; 4]),
+    ("execute_burn", ["runs"; 4]),
+    ("hook_deploy", ["runs"; 4]),
+    ("identity_register_agent", ["runs"; 4]),
+    ("identity_submit_feedback", ["runs"; 4]),
+    ("identity_transfer_ownership", ["runs"; 4]),
+    ("identity_update_metadata", ["runs"; 4]),
+    ("identity_verify_agent", ["runs"; 4]),
+    ("increase_liquidity", ["runs"; 4]),
+    ("lending_borrow", ["runs"; 4]),
+    ("lending_repay", ["runs"; 4]),
+    ("lending_supply", ["runs"; 4]),
+    ("lending_withdraw", ["runs"; 4]),
+    ("remove_liquidity", ["runs"; 4]),
+    ("token_approve", ["runs"; 4]),
+    ("token_revoke", ["runs"; 4]),
+    ("uniswap_execute_swap", ["runs"; 4]),
+    ("unwrap_native", ["runs"; 4]),
+    ("vault_deposit", ["runs"; 4]),
+    ("vault_withdraw", ["runs"; 4]),
+    ("wallet_transfer_token", ["runs"; 4]),
+    ("wrap_native", ["runs"; 4]),
     // Tools that need a service, a resident or a past of the account.
-    ("across_deposit", ["not run"; 3]),
-    ("cancel_transaction", ["not run"; 3]),
-    ("collect_fees", ["not run"; 3]),
-    ("compound_fees", ["not run"; 3]),
-    ("intent_refund", ["not run"; 3]),
-    ("migrate_position", ["not run"; 3]),
-    ("rebalance_position", ["not run"; 3]),
-    ("speed_up_transaction", ["not run"; 3]),
-    ("uniswap_place_limit_order", ["not run"; 3]),
-    ("uniswap_submit_cross_chain_intent", ["not run"; 3]),
-    ("uniswap_submit_uniswapx_order", ["not run"; 3]),
-    ("uniswapx_cancel_order", ["not run"; 3]),
-    ("vault_cancel_request", ["not run"; 3]),
-    ("vault_claim", ["not run"; 3]),
-    ("vault_deploy", ["not run"; 3]),
-    ("vault_harvest", ["not run"; 3]),
-    ("vault_pause", ["not run"; 3]),
-    ("vault_rebalance", ["not run"; 3]),
-    ("vault_resume", ["not run"; 3]),
-    ("vault_set_cap", ["not run"; 3]),
-    ("vault_settle", ["not run"; 3]),
-    ("vault_teardown", ["not run"; 3]),
+    ("across_deposit", ["not run"; 4]),
+    ("cancel_transaction", ["not run"; 4]),
+    ("collect_fees", ["not run"; 4]),
+    ("compound_fees", ["not run"; 4]),
+    ("intent_refund", ["not run"; 4]),
+    ("migrate_position", ["not run"; 4]),
+    ("rebalance_position", ["not run"; 4]),
+    ("speed_up_transaction", ["not run"; 4]),
+    ("uniswap_place_limit_order", ["not run"; 4]),
+    ("uniswap_submit_cross_chain_intent", ["not run"; 4]),
+    ("uniswap_submit_uniswapx_order", ["not run"; 4]),
+    ("uniswapx_cancel_order", ["not run"; 4]),
+    ("vault_cancel_request", ["not run"; 4]),
+    ("vault_claim", ["not run"; 4]),
+    ("vault_deploy", ["not run"; 4]),
+    ("vault_harvest", ["not run"; 4]),
+    ("vault_pause", ["not run"; 4]),
+    ("vault_rebalance", ["not run"; 4]),
+    ("vault_resume", ["not run"; 4]),
+    ("vault_set_cap", ["not run"; 4]),
+    ("vault_settle", ["not run"; 4]),
+    ("vault_teardown", ["not run"; 4]),
 ];
 
 /// An account of one kind, with ten thousand USDC and native tokens.
@@ -105,7 +107,7 @@ impl Acting {
     async fn of(custody: Custody) -> Self {
         let wallet = match custody {
             Custody::WalletServer => Some(Wallet::new().await),
-            Custody::KeyFile | Custody::SessionKey => None,
+            Custody::KeyFile | Custody::SessionKey | Custody::Safe => None,
         };
         // A devnet of its own, with the protocol fees of its genesis: nobody else collects them.
         let sandbox: &'static Sandbox = Box::leak(Box::new(sandbox(12)));
@@ -118,8 +120,13 @@ impl Acting {
         let key = keys.open(&name, &password, &ledger).unwrap();
         let owner = PrivateKeySigner::random();
         let coin = U256::from(10).pow(U256::from(19));
+        let safe = match custody {
+            Custody::Safe => Some(TestSafe::new(&world).await),
+            Custody::KeyFile | Custody::WalletServer | Custody::SessionKey => None,
+        };
         let address = match (custody, &wallet) {
             (Custody::SessionKey, _) => owner.address(),
+            (Custody::Safe, _) => safe.as_ref().unwrap().address,
             (_, Some(wallet)) => wallet.address,
             (_, None) => made.address,
         };
@@ -131,6 +138,7 @@ impl Acting {
         let uni = world.client.network().book.tokens().iter().find(|token| token.symbol == "UNI").unwrap().address;
         world.send(uni, OpenMint::mintCall { to: address, value: coin }).await;
         let account: Arc<dyn Account> = match (custody, &wallet) {
+            (Custody::Safe, _) => safe.as_ref().unwrap().account(&world).await,
             (Custody::SessionKey, _) => {
                 become_a_delegator(&world, &owner).await;
                 let grant = grant_of_everything(&world, &owner, made.address);
@@ -284,7 +292,7 @@ async fn column(custody: Custody) -> BTreeMap<&'static str, String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_tool_that_signs_does_under_each_custody_what_the_table_says() {
     let mut columns = Vec::new();
-    for custody in [Custody::KeyFile, Custody::WalletServer, Custody::SessionKey] {
+    for custody in [Custody::KeyFile, Custody::WalletServer, Custody::SessionKey, Custody::Safe] {
         columns.push(column(custody).await);
     }
     let mut wrong = Vec::new();

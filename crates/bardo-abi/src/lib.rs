@@ -31,6 +31,7 @@ pub mod nft;
 pub mod permit2;
 pub mod policy_cage;
 pub mod protocol_fees;
+pub mod safe;
 pub mod second_approval;
 pub mod smart_account;
 pub mod uniswap_v2;

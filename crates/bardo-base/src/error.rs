@@ -234,6 +234,9 @@ codes! {
     /// The record of the session key is missing, unsigned, or was not written by a holder of the key.
     SessionKeyUnverified, "SESSION_KEY_UNVERIFIED", PermissionDenied, Wallet,
         "Revoke it with `bardo keys session revoke`, find out what wrote to the ledger, and draft a new session key.";
+    /// The Safe differs from what was bound, or may not do this.
+    SafeRefused, "SAFE_REFUSED", PermissionDenied, Wallet,
+        "`bardo keys safe` shows the Safe as it is and prints the setting that binds it so.";
     /// The chain is not configured.
     ChainUnknown, "CHAIN_UNKNOWN", ValidationError, Chain,
         "Name a configured chain, by name, alias or id; details list them.";
@@ -350,6 +353,7 @@ impl ErrorCode {
                     | Self::SessionKeyOutOfScope
                     | Self::SessionKeyUsedUp
                     | Self::SessionKeyUnverified
+                    | Self::SafeRefused
                     | Self::PermitExpired
                     | Self::PermitMismatch
             )

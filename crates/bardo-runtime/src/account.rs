@@ -1,5 +1,6 @@
 //! Selection of the acting account: on devnets an account of the development mnemonic, elsewhere the key that the
-//! operator has named, here or on a wallet server, and on both a session key that acts for an owner. Without a named key no account acts on networks
+//! operator has named, here or on a wallet server, and on both a session key that acts for an owner or a Safe that acts
+//! through the key of an owner. Without a named key no account acts on networks
 //! that are no devnet.
 
 use alloy::primitives::Address;
@@ -13,16 +14,18 @@ use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::config::{Config, Setting, SettingOrigin};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::secret::Password;
+use bardo_base::text::SafeText;
 use bardo_safety::custody::delegated::DelegationGrant;
+use bardo_safety::custody::safe::SafeFingerprint;
 use bardo_safety::custody::session_keys::SessionKeyState;
 use bardo_safety::custody::{
     DelegatedAccount, DevelopmentAccount, EmbeddedAccount, KeyEntry, KeyName, Keystore, KeystoreError, LedgerId,
-    LocalAccount, ServerFault, ServerKey, SessionKeeper, SessionKeyId, SessionRefusal,
+    LocalAccount, SafeAccount, SafeOwnerKey, ServerFault, ServerKey, SessionKeeper, SessionKeyId, SessionRefusal,
 };
 use bardo_safety::queue_key::QueueKey;
 use bardo_safety::{Account, AccountKind};
 use bardo_sandbox::keys::DevnetAccount;
-use golem_chain::network::NetworkKind;
+use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, NetworkKind};
 use golem_tools::engine::ToolEnvironment;
 
 /// Prefix of an account of the development mnemonic. Names of keys cannot contain a colon.
@@ -30,6 +33,9 @@ const DEVELOPMENT: &str = "development:";
 
 /// Prefix of a session key's id.
 const SESSION: &str = "session:";
+
+/// Prefix of a Safe.
+const SAFE: &str = "safe:";
 
 /// A selected account, as far as it is known without its password.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +51,103 @@ pub enum SelectedAccount {
     Key(KeyEntry),
     /// Session key that acts for an owner.
     Session(Box<SelectedSession>),
+    /// Safe that acts through the key of an owner.
+    Safe(Box<SelectedSafe>),
+}
+
+/// A selected Safe, written `safe:CHAIN:ADDRESS:FINGERPRINT:OWNER`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelectedSafe {
+    /// EIP-155 id of the chain that it is on.
+    pub chain_id: u64,
+    /// Address of the Safe.
+    pub address: Address,
+    /// Fingerprint of the state that the operator has bound.
+    pub bound: SafeFingerprint,
+    /// Owner that acts.
+    pub owner: SafeOwner,
+}
+
+/// Owner of a Safe, by its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SafeOwner {
+    /// Account of the development mnemonic, on devnets.
+    Development {
+        /// Number of the account, from 0.
+        index: u32,
+        /// Address of the account.
+        address: Address,
+    },
+    /// Key in the key directory, or on a wallet server.
+    Key(KeyEntry),
+}
+
+impl SafeOwner {
+    /// Returns the owner that is written as `asked`, for a chain.
+    ///
+    /// # Errors
+    /// `WALLET_NOT_CONFIGURED` if there is no such key, or if it does not sign on this chain.
+    pub fn find(config: &Config, chain_id: u64, asked: &str) -> Result<Self, ToolError> {
+        if is_devnet(chain_id) {
+            return match development(asked)? {
+                Some((index, address)) => Ok(Self::Development { index, address }),
+                None => Err(not_there(format_args!(
+                    "{}: keys sign on real networks only: on a devnet the owner is an account of the development \
+                     mnemonic, such as development:0",
+                    SafeText::clean(asked, 80)
+                ))),
+            };
+        }
+        let name: KeyName = asked.parse().map_err(|error: KeystoreError| not_there(&error))?;
+        if let Some(id) = SessionKeyId::of_key(&name) {
+            return Err(not_there(format_args!(
+                "{name} is the key file of session key {id}, which acts within its delegation"
+            )));
+        }
+        let keystore = Keystore::at(DataFolder::of(config).keys());
+        Ok(Self::Key(keystore.entry(&name).map_err(|error| not_there(&error))?))
+    }
+
+    /// Returns the owner's address. For a key file it is unverified until the file is opened.
+    pub const fn address(&self) -> Address {
+        match self {
+            Self::Development { address, .. } => *address,
+            Self::Key(entry) => entry.address,
+        }
+    }
+
+    /// Returns the owner as the configuration names it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Development { index, .. } => format!("{DEVELOPMENT}{index}"),
+            Self::Key(entry) => entry.name.to_string(),
+        }
+    }
+}
+
+impl SelectedSafe {
+    fn parse(config: &Config, asked: &str) -> Result<Self, ToolError> {
+        let wrong = || {
+            not_there(
+                "a Safe is written safe:CHAIN:ADDRESS:FINGERPRINT:OWNER; `bardo keys safe ADDRESS --owner OWNER` prints it",
+            )
+        };
+        let mut parts = asked.splitn(4, ':');
+        let mut next = || parts.next().ok_or_else(wrong);
+        let chain_id: u64 = next()?.parse().map_err(|_| wrong())?;
+        let address: Address = next()?.parse().map_err(|_| wrong())?;
+        let bound: SafeFingerprint = next()?.parse().map_err(|_| wrong())?;
+        Ok(Self { chain_id, address, bound, owner: SafeOwner::find(config, chain_id, next()?)? })
+    }
+
+    /// Returns the Safe as the configuration names it.
+    pub fn setting(&self) -> String {
+        format!("{SAFE}{}:{}:{}:{}", self.chain_id, self.address, self.bound, self.owner.name())
+    }
+}
+
+const fn is_devnet(chain_id: u64) -> bool {
+    matches!(chain_id, DEVNET_ETHEREUM | DEVNET_BASE)
 }
 
 /// A selected session key. Everything but the key file's name is a claim of the ledger's row until it is opened.
@@ -80,6 +183,7 @@ impl SelectedAccount {
             Self::Development { address, .. } => *address,
             Self::Key(entry) => entry.address,
             Self::Session(session) => session.owner,
+            Self::Safe(safe) => safe.address,
         }
     }
 
@@ -90,6 +194,7 @@ impl SelectedAccount {
             Self::Key(KeyEntry { server: Some(_), .. }) => AccountKind::Embedded,
             Self::Key(KeyEntry { server: None, .. }) => AccountKind::LocalKey,
             Self::Session(_) => AccountKind::Delegated,
+            Self::Safe(_) => AccountKind::Safe,
         }
     }
 
@@ -99,6 +204,10 @@ impl SelectedAccount {
             Self::Development { .. } => None,
             Self::Key(entry) => Some(entry),
             Self::Session(session) => Some(&session.key),
+            Self::Safe(safe) => match &safe.owner {
+                SafeOwner::Development { .. } => None,
+                SafeOwner::Key(entry) => Some(entry),
+            },
         }
     }
 }
@@ -125,7 +234,37 @@ pub fn pick(config: &Config, world: &ToolEnvironment) -> Result<Option<SelectedA
         }
         return on_devnet(None);
     }
+    if let Some(safe) = safe_of(config)? {
+        let by_flag = config.account.as_ref().is_some_and(|asked| matches!(asked.origin, SettingOrigin::Flag(_)));
+        // A Safe of a real network in the configuration file leaves devnets their default account, like a key.
+        if is_devnet(safe.chain_id) == devnet || by_flag {
+            return Ok(Some(SelectedAccount::Safe(Box::new(safe))));
+        }
+        if !devnet {
+            return Err(not_there(format_args!("the Safe {} is on a devnet, not on a real network", safe.address)));
+        }
+        return on_devnet(None);
+    }
     if devnet { on_devnet(config.account.as_ref()) } else { elsewhere(config) }
+}
+
+/// Returns the Safe that the configuration names; `None` if it names none.
+fn safe_of(config: &Config) -> Result<Option<SelectedSafe>, ToolError> {
+    let asked = config.account.as_ref().and_then(|asked| asked.value.strip_prefix(SAFE));
+    asked.map(|asked| SelectedSafe::parse(config, asked)).transpose()
+}
+
+/// Returns the account of the development mnemonic that is written as `asked`; `None` if it is written otherwise.
+fn development(asked: &str) -> Result<Option<(u32, Address)>, ToolError> {
+    let Some(number) = asked.strip_prefix(DEVELOPMENT) else { return Ok(None) };
+    let index: u32 = number.parse().map_err(|_| {
+        not_there(format_args!("`{}` is not an account: write development: and a number", SafeText::clean(asked, 80)))
+    })?;
+    let accounts = DevnetAccount::development_accounts().map_err(|error| not_there(&error))?;
+    let found = usize::try_from(index).ok().and_then(|at| accounts.get(at)).map(DevnetAccount::address);
+    let found =
+        found.ok_or_else(|| not_there(format_args!("the development mnemonic has {} accounts", accounts.len())));
+    Ok(Some((index, found?)))
 }
 
 /// Returns the session key that the configuration names; `None` if it names none.
@@ -198,7 +337,10 @@ fn elsewhere(config: &Config) -> Result<Option<SelectedAccount>, ToolError> {
 pub fn named(config: &Config) -> Result<Option<SelectedAccount>, ToolError> {
     match session_of(config)? {
         Some(session) => Ok(Some(SelectedAccount::Session(Box::new(session)))),
-        None => elsewhere(config),
+        None => match safe_of(config)? {
+            Some(safe) => Ok(Some(SelectedAccount::Safe(Box::new(safe)))),
+            None => elsewhere(config),
+        },
     }
 }
 
@@ -216,12 +358,25 @@ pub fn locked(
             let clients = opened.world.chains().iter().map(|chain| &chain.client);
             Ok(Arc::new(DevelopmentAccount::new(*index, clients).map_err(|error| not_there(&error))?))
         }
+        SelectedAccount::Safe(safe) => {
+            let owner = match &safe.owner {
+                SafeOwner::Development { index, .. } => {
+                    let clients = opened.world.chains().iter().map(|chain| &chain.client);
+                    let account = DevelopmentAccount::new(*index, clients).map_err(|error| not_there(&error))?;
+                    SafeOwnerKey::Development(account)
+                }
+                SafeOwner::Key(entry) => {
+                    in_ledger(entry, ledger)?;
+                    match &entry.server {
+                        Some(_) => SafeOwnerKey::Embedded(EmbeddedAccount::locked(entry.address)),
+                        None => SafeOwnerKey::Local(LocalAccount::locked(entry.address)),
+                    }
+                }
+            };
+            Ok(Arc::new(safe_account(safe, owner, opened)?))
+        }
         SelectedAccount::Key(entry) => {
-            let found = ledger_id(ledger)?;
-            if entry.ledger != found {
-                let (name, own) = (entry.name.clone(), entry.ledger.clone());
-                return Err(not_there(&KeystoreError::OtherLedger { name, own, found }));
-            }
+            in_ledger(entry, ledger)?;
             Ok(match &entry.server {
                 Some(_) => Arc::new(EmbeddedAccount::locked(entry.address)),
                 None => Arc::new(LocalAccount::locked(entry.address)),
@@ -231,6 +386,21 @@ pub fn locked(
             Ok(Arc::new(delegated(session, LocalAccount::locked(session.key.address), opened, ledger)?))
         }
     }
+}
+
+/// Checks that a key belongs to this ledger.
+fn in_ledger(entry: &KeyEntry, ledger: &Ledger) -> Result<(), ToolError> {
+    let found = ledger_id(ledger)?;
+    if entry.ledger == found {
+        return Ok(());
+    }
+    let (name, own) = (entry.name.clone(), entry.ledger.clone());
+    Err(not_there(&KeystoreError::OtherLedger { name, own, found }))
+}
+
+fn safe_account(safe: &SelectedSafe, owner: SafeOwnerKey, opened: &OpenEnvironment) -> Result<SafeAccount, ToolError> {
+    let chain = opened.world.chain(&safe.chain_id.to_string())?;
+    Ok(SafeAccount::new(safe.address, safe.bound, owner, chain.client.clone()))
 }
 
 /// Account of a session key's owner. What the ledger's row claims is checked against the owner's signature here, and
@@ -286,6 +456,18 @@ pub async fn unlock(
             Ok(Arc::new(connect(config, entry, password, ledger).await?))
         }
         SelectedAccount::Key(entry) => Ok(Arc::new(open_key(config, entry, password, ledger).await?)),
+        SelectedAccount::Safe(safe) => {
+            let owner = match &safe.owner {
+                SafeOwner::Development { .. } => return locked(picked, opened, ledger),
+                SafeOwner::Key(entry) if entry.server.is_some() => {
+                    SafeOwnerKey::Embedded(connect(config, entry, password, ledger).await?)
+                }
+                SafeOwner::Key(entry) => SafeOwnerKey::Local(open_key(config, entry, password, ledger).await?),
+            };
+            let account = safe_account(safe, owner, opened)?;
+            account.check().await.map_err(|refusal| ToolError::new(refusal.code(), refusal))?;
+            Ok(Arc::new(account))
+        }
         SelectedAccount::Session(session) => {
             let key = open_key(config, &session.key, password, ledger).await?;
             let account = delegated(session, key, opened, ledger)?;
@@ -375,7 +557,8 @@ pub fn queue_key(
     ledger: &Ledger,
 ) -> Result<Option<QueueKey>, ToolError> {
     match (account.kind(), ledger.kind) {
-        (AccountKind::DevelopmentKey, LedgerKind::Devnet) => {
+        // The owner of a devnet's Safe is an account of the development mnemonic.
+        (AccountKind::DevelopmentKey | AccountKind::Safe, LedgerKind::Devnet) => {
             let secret = match &opened.sandbox {
                 None if opened.rehearsal.as_ref().is_some_and(|rehearsal| !rehearsal.is_kept) => {
                     queue_secret::in_memory()
@@ -387,9 +570,8 @@ pub fn queue_key(
             Ok(Some(QueueKey::derive(&secret, ledger.id(), account.address())))
         }
         (AccountKind::DevelopmentKey, LedgerKind::Real) => Ok(None),
-        (AccountKind::LocalKey | AccountKind::Delegated | AccountKind::Embedded, _) => {
-            Ok(account.queue_key(ledger.id()))
-        }
+        (AccountKind::LocalKey | AccountKind::Delegated | AccountKind::Embedded, _)
+        | (AccountKind::Safe, LedgerKind::Real) => Ok(account.queue_key(ledger.id())),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Password check before a restriction is loosened, with every failed attempt in the audit log.
 
-use super::account::SelectedAccount;
+use super::account::{SafeOwner, SelectedAccount};
 use super::data::DataFolder;
 use super::session_keys;
 use bardo_base::clock::Clock;
@@ -22,6 +22,11 @@ pub fn acting(folder: &DataFolder, selected: Option<&SelectedAccount>) -> Reauth
         Some(SelectedAccount::Session(session)) if session.is_signed => {
             of(folder).acting(session.owner, session.key.name.clone())
         }
+        // The owner's key proves decisions about the Safe that acts through it.
+        Some(SelectedAccount::Safe(safe)) => match &safe.owner {
+            SafeOwner::Key(entry) => of(folder).acting(safe.address, entry.name.clone()),
+            SafeOwner::Development { .. } => of(folder),
+        },
         Some(SelectedAccount::Session(_) | SelectedAccount::Key(_) | SelectedAccount::Development { .. }) | None => {
             of(folder)
         }

@@ -6,7 +6,7 @@ use std::fmt;
 use alloy::primitives::{Address, Bytes};
 use futures::future::BoxFuture;
 
-use super::custody::SessionRefusal;
+use super::custody::{SafeRefusal, SessionRefusal};
 use super::pipeline::{Capability, Order};
 use super::proposal::Proposal;
 use super::queue_key::QueueKey;
@@ -87,15 +87,17 @@ pub enum AccountKind {
     Delegated,
     /// Key on a wallet server.
     Embedded,
+    /// Safe that acts through the key of an owner.
+    Safe,
 }
 
 impl AccountKind {
     /// Returns true if the account signs typed messages as the owner of the money. A delegated account cannot: only the
-    /// owner's own key makes such signatures.
+    /// owner's own key makes such signatures. Nor can a Safe, whose signature is not its owner's.
     pub const fn signs_messages(self) -> bool {
         match self {
             Self::LocalKey | Self::DevelopmentKey | Self::Embedded => true,
-            Self::Delegated => false,
+            Self::Delegated | Self::Safe => false,
         }
     }
 
@@ -106,6 +108,7 @@ impl AccountKind {
             Self::DevelopmentKey => "development_key",
             Self::Delegated => "delegated",
             Self::Embedded => "embedded",
+            Self::Safe => "safe",
         }
     }
 }
@@ -146,6 +149,9 @@ pub enum SignError {
     /// The session key may not sign this, or no longer.
     #[error(transparent)]
     Session(#[from] SessionRefusal),
+    /// The Safe may not do this, or is not as it was bound.
+    #[error(transparent)]
+    Safe(#[from] SafeRefusal),
     /// The wallet server refused, for example by a policy of its own.
     #[error("the wallet server refuses to sign: {0}")]
     ServerRefused(SafeText),
@@ -166,6 +172,7 @@ impl SignError {
                 ErrorCode::WalletNotConfigured
             }
             Self::Session(refusal) => refusal.code(),
+            Self::Safe(refusal) => refusal.code(),
             Self::ServerRefused(_) => ErrorCode::WalletServerRefused,
             Self::ServerUnavailable(_) => ErrorCode::WalletServerUnavailable,
             Self::Unclear(_) => ErrorCode::WalletServerUnclear,
@@ -176,7 +183,7 @@ impl SignError {
     /// owner's wallet server, are none.
     pub const fn is_failure(&self) -> bool {
         match self {
-            Self::Revoked(RevocationCause::Stop) | Self::Session(_) | Self::ServerRefused(_) => false,
+            Self::Revoked(RevocationCause::Stop) | Self::Session(_) | Self::Safe(_) | Self::ServerRefused(_) => false,
             Self::Locked(_)
             | Self::Revoked(RevocationCause::Death)
             | Self::Refused(_)

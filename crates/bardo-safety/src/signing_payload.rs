@@ -8,7 +8,7 @@ use alloy::primitives::{Address, B256, Bytes, U256};
 use super::account::AccountKind;
 use super::binding::BindingHash;
 use super::content;
-use super::custody::SessionRefusal;
+use super::custody::{SafeRefusal, SessionRefusal};
 use super::permit::PermitBounds;
 use super::proposal::{LegPurpose, Proposal, SIGNATURE_BYTES};
 use super::typed::TypedMessage;
@@ -148,6 +148,9 @@ pub enum PayloadError {
     /// The session key may not do this, or no longer.
     #[error(transparent)]
     Session(#[from] SessionRefusal),
+    /// The Safe may not do this, or is not as it was bound.
+    #[error(transparent)]
+    Safe(#[from] SafeRefusal),
 }
 
 impl PayloadError {
@@ -155,6 +158,7 @@ impl PayloadError {
     pub const fn code(&self) -> ErrorCode {
         match self {
             Self::Session(refusal) => refusal.code(),
+            Self::Safe(refusal) => refusal.code(),
             Self::WrongAccount { .. }
             | Self::WrongChain { .. }
             | Self::Legs(_)

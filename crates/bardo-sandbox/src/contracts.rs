@@ -220,6 +220,14 @@ bundle! {
     AaveProtocolDataProvider = "AaveProtocolDataProvider",
     /// Across's SpokePool, for the devnet only (BUSL-1.1); works only behind a proxy.
     SpokePool = "Tatara_SpokePool",
+    /// Safe 1.4.1; canonical by CREATE2, see [`SAFE`].
+    Safe = "Safe",
+    /// Proxy of a Safe.
+    SafeProxy = "SafeProxy",
+    /// Factory of Safes; canonical by CREATE2, see [`SAFE_FACTORY`].
+    SafeProxyFactory = "SafeProxyFactory",
+    /// Handler of calls that a Safe does not know; canonical by CREATE2, see [`SAFE_HANDLER`].
+    CompatibilityFallbackHandler = "CompatibilityFallbackHandler",
     /// Runtime code; its canonical address is [`MULTICALL3`].
     Multicall3 = "Multicall3",
     /// Bardo's stand-in for Lagoon's asynchronous vault.
@@ -302,6 +310,15 @@ pub const DEPLOYMENT_PROXY: Address = address!("0x4e59b44847b379578588920cA78FbF
 pub const DEPLOYMENT_PROXY_CODE: &[u8] = &hex!(
     "7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe03601600081602082378035828234f58015156039578182fd5b8082525050506014600cf3"
 );
+/// Factory by which Safe's contracts are deployed, at the same address on every chain; its code is
+/// [`DEPLOYMENT_PROXY_CODE`] too.
+pub const SAFE_SINGLETON_FACTORY: Address = address!("0x914d7Fec6aaC8cd542e72Bca78B30650d45643d7");
+/// Address of Safe 1.4.1 on every chain.
+pub const SAFE: Address = address!("0x41675C099F32341bf84BFc5382aF534df5C7461a");
+/// Address of the factory of Safes 1.4.1 on every chain.
+pub const SAFE_FACTORY: Address = address!("0x4e1DCf7AD4e460CfD30791CCC4F9c8a4f820ec67");
+/// Address of the fallback handler of Safe 1.4.1 on every chain.
+pub const SAFE_HANDLER: Address = address!("0xfd0732Dc9E303f09fCEf3a7388Ad10A83459Ec99");
 /// Address of Permit2 on every chain.
 pub const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
 /// Salt that gives Permit2 this address.
@@ -442,6 +459,17 @@ mod tests {
             (BundledContract::EntryPoint, ENTRY_POINT_SALT, ENTRY_POINT),
         ] {
             assert_eq!(DEPLOYMENT_PROXY.create2_from_code(salt, contract.code().unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn the_factory_of_safe_puts_its_contracts_at_the_published_addresses() {
+        for (contract, expected) in [
+            (BundledContract::Safe, SAFE),
+            (BundledContract::SafeProxyFactory, SAFE_FACTORY),
+            (BundledContract::CompatibilityFallbackHandler, SAFE_HANDLER),
+        ] {
+            assert_eq!(SAFE_SINGLETON_FACTORY.create2_from_code(B256::ZERO, contract.code().unwrap()), expected);
         }
     }
 

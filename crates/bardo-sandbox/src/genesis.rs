@@ -23,6 +23,7 @@ use super::liquidity::{fill_pools, fund, make_pools};
 use super::math::PricedToken;
 use super::plan::{ChainSetup, PoolCurrency, SandboxToken, V4PoolSetup, Venue, tick_spacing};
 use super::protocol_fees::open_fee_jar;
+use super::safes::open_safes;
 use super::spoke_pool::open_spoke_pool;
 use super::target::{AssetPrices, PricedAsset};
 use super::v4_pools::{fill_v4_pools, fund_v4, make_v4_pools};
@@ -210,6 +211,7 @@ pub fn empty_chain(
         balances: development.chain(inhabitants).chain(around_agents).collect(),
         codes: vec![
             (contracts::DEPLOYMENT_PROXY, Bytes::from_static(contracts::DEPLOYMENT_PROXY_CODE)),
+            (contracts::SAFE_SINGLETON_FACTORY, Bytes::from_static(contracts::DEPLOYMENT_PROXY_CODE)),
             (contracts::MULTICALL3, BundledContract::Multicall3.code()?),
         ],
         ..ChainConfig::default()
@@ -265,6 +267,7 @@ pub fn furnish(
     deployment.contracts.extend(fees);
     let pool = open_spoke_pool(&mut builder, &deployment)?;
     deployment.contracts.insert("acrossSpokePool", pool);
+    open_safes(&mut builder, &deployment)?;
 
     let everything = deployment.contracts.iter().chain(&deployment.enforcers).map(|(name, at)| (*name, *at));
     let pools = deployment.pools.iter().map(|pool| ("a pool", pool.address));

@@ -44,6 +44,7 @@ pub mod plan;
 mod protocol_fees;
 pub mod relayers;
 pub mod residents;
+pub mod safes;
 pub mod services;
 pub mod snapshot;
 mod spoke_pool;

@@ -59,7 +59,7 @@ use golem_chain::evm::PLACEHOLDER_SIGNATURE;
 use golem_chain::network::{DataFees, KnownContract, Network, NetworkDescription, NetworkKind};
 use golem_chain::permit2::{PermitDetails, PermitSingle};
 use golem_chain::price::PriceChain;
-use golem_chain::provider::ChainClient;
+use golem_chain::provider::{ChainClient, ClientBackend};
 use golem_chain::sender::{self, PrivateRelay, SendState, SenderRules, TxRecord, TxSender};
 use golem_chain::signed::SignedTransaction;
 use golem_chain::token::{self, TokenInfo};
@@ -751,6 +751,12 @@ impl TestHarness {
             _ => None,
         };
         events.iter().filter_map(of).collect()
+    }
+
+    /// Changes the chain directly.
+    pub async fn run(&self, change: impl FnOnce(&mut Chain) + Send + 'static) {
+        let ClientBackend::Devnet(devnet) = self.client.backing() else { panic!("no devnet") };
+        devnet.run(change).await.unwrap();
     }
 
     /// Answer of the contract itself, without the code under test.

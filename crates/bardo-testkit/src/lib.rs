@@ -11,6 +11,7 @@
 //! | [`anvil`], [`mainnet`], [`side_by_side`] | anvil, a copy of mainnet's Uniswap on it, and the smart-order-router beside |
 //! | [`rpc_proxy`], [`lying_rpc`], [`liar`], [`passing`] | servers between a client and a node that drop, delay or change answers |
 //! | [`wallet_server`] | a wallet server that has a key, with a policy, and fails or lies on demand |
+//! | [`safe`] | a Safe of the test chain, and changes to it by another owner |
 //! | [`outside`], [`proof`], [`python`] | calls of another program, proofs of the operator's decision, detection of Python |
 //!
 //! Only tests and benchmarks depend on this crate. Its functions panic where a test should fail.
@@ -30,6 +31,7 @@ pub mod passing;
 pub mod proof;
 pub mod python;
 pub mod rpc_proxy;
+pub mod safe;
 pub mod sending;
 pub mod side_by_side;
 pub mod wallet_server;

@@ -273,6 +273,7 @@ fn wallet(state: &State) -> Vec<StyledText> {
         let by = match snapshot.and_then(|snapshot| snapshot.custody) {
             Some(Custody::SessionKey) => "session key for ",
             Some(Custody::WalletServer) => "wallet server for ",
+            Some(Custody::Safe) => "Safe ",
             Some(Custody::KeyFile | Custody::DevelopmentKey) | None => "",
         };
         pieces.push((by.to_owned(), Role::TextDim));

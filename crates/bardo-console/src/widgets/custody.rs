@@ -35,6 +35,67 @@ pub struct AccountOnChain {
     pub value: Option<Usd>,
     /// Number of transactions that it has sent.
     pub nonce: u64,
+    /// State of the Safe; `None` for another account.
+    pub safe: Option<SafeOnChain>,
+}
+
+/// State of a Safe on its chain.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SafeOnChain {
+    /// Version of its contract.
+    pub version: SafeText,
+    /// Number of owners that must agree.
+    pub threshold: SafeText,
+    /// Owners.
+    pub owners: Vec<SafeText>,
+    /// Modules, which may act without any owner.
+    pub modules: Vec<SafeText>,
+    /// Guard; `None` without one.
+    pub guard: Option<SafeText>,
+    /// Handler of calls that the Safe does not know; `None` without one.
+    pub handler: Option<SafeText>,
+}
+
+impl SafeOnChain {
+    fn from_data(data: &Value) -> Option<Self> {
+        let list = |name: &str| {
+            let entries = data.get(name).and_then(Value::as_array).into_iter().flatten().take(MAX_PARTS);
+            entries.filter_map(Value::as_str).map(|one| SafeText::clean(one, 60)).collect()
+        };
+        Some(Self {
+            version: text(data, "version")?,
+            threshold: text(data, "threshold")?,
+            owners: list("owners"),
+            modules: list("modules"),
+            guard: text(data, "guard"),
+            handler: text(data, "fallback_handler"),
+        })
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let one = |address: &Option<SafeText>| address.as_ref().map_or_else(|| "none".to_owned(), SafeText::to_string);
+        let mut all = vec![field("Safe", format!("version {}", self.version))];
+        all.push(field(
+            "needs",
+            format!(
+                "{} of {}",
+                self.threshold,
+                counted(u64::try_from(self.owners.len()).unwrap_or(u64::MAX), "owner", "owners")
+            ),
+        ));
+        all.extend(self.owners.iter().map(|owner| field("owner", owner.to_string())));
+        match self.modules.is_empty() {
+            true => all.push(field("modules", "none".to_owned())),
+            false => all.extend(
+                self.modules
+                    .iter()
+                    .map(|module| marked(&format!("module {module} acts without the owners"), Role::StateCare)),
+            ),
+        }
+        all.push(field("guard", one(&self.guard)));
+        all.push(field("handler", one(&self.handler)));
+        all
+    }
 }
 
 /// Account with its custody.
@@ -61,6 +122,7 @@ impl CustodyAccount {
                 delegate: text(entry, "delegate"),
                 value: dollars_of(entry, "total_usd"),
                 nonce: entry.get("nonce").and_then(Value::as_u64).unwrap_or_default(),
+                safe: entry.get("safe").and_then(SafeOnChain::from_data),
             })
         };
         let unread = |entry: &Value| Some((text(entry, "chain")?, text(entry, "reason").unwrap_or_default()));
@@ -79,6 +141,7 @@ impl CustodyAccount {
             Some("development_key") => ("public development key: anybody can sign", Role::StateCare),
             Some("delegated") => ("session key within the owner's delegation", Role::Text),
             Some("embedded") => ("wallet server", Role::Text),
+            Some("safe") => ("Safe, through the key of an owner", Role::Text),
             Some(_) | None => ("custody not known", Role::StateCare),
         }
     }
@@ -98,6 +161,9 @@ impl CustodyAccount {
             };
             let sent = counted(one.nonce, "transaction", "transactions");
             all.push(field(one.chain.as_str(), format!("{kind}, {sent} sent")).end(value, Role::TextStrong));
+            if let Some(safe) = &one.safe {
+                all.extend(safe.rows());
+            }
             if let Some(delegate) = &one.delegate {
                 all.push(marked(&format!("on {} it runs the code of {delegate}", one.chain), Role::StateCare));
             }

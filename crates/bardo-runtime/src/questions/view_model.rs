@@ -9,8 +9,10 @@ use bardo_base::fabric::SimulatedChange;
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
+use bardo_safety::AccountKind;
 use bardo_safety::approval::{ApprovalQueue, ApprovalRequest, AskedBy, GrantScope, INCOMPLETE, receivers};
 use bardo_safety::content;
+use bardo_safety::custody::safe;
 use bardo_safety::lending_calls::LendingEffects;
 use bardo_safety::permit::PermitBounds;
 use bardo_safety::pipeline::Preview;
@@ -18,7 +20,7 @@ use bardo_safety::policy::{ChainId, ContractRef, Rules};
 use bardo_safety::proposal::{BridgeArrival, ProposalIntent};
 use bardo_safety::value::is_unlimited;
 use bardo_safety::verdict::Verdict;
-use bardo_session::content::{SignedContent, SignedMessage};
+use bardo_session::content::{SignedCall, SignedContent, SignedMessage};
 use bardo_session::market::MoneyKind;
 use bardo_session::questions::{
     ActionAddress, ActionCosts, ActionRequest, AddressPart, AllowanceAfter, AnswerKind, AnswerOption, ArrivalDetails,
@@ -234,6 +236,8 @@ pub(super) fn is_bound(title: &SafeText, action: &ActionRequest) -> bool {
     let messages = || content.calls.iter().flat_map(|call| &call.messages).chain(&content.order);
     let spenders = content.allowances.iter().map(|one| one.spender);
     let spenders = spenders.chain(messages().flat_map(|message| message.spenders.iter().copied())).collect();
+    let called = |call: &SignedCall| [Some(call.to), safe::called(content.account, call.to, &call.data)];
+    let called = content.calls.iter().flat_map(called).flatten().collect();
     let receivers = places(AddressPart::Receiver);
     // Display-only fields of an allowance: its label, and the values before and around it.
     let bare = |one: &AllowanceAfter| AllowanceAfter {
@@ -253,9 +257,14 @@ pub(super) fn is_bound(title: &SafeText, action: &ActionRequest) -> bool {
         && content.order.as_ref().map(signed_order) == action.order
         && bounds(content) == action.allowances.iter().map(bare).collect::<Vec<_>>()
         && places(AddressPart::From) == [content.account].into()
-        && places(AddressPart::Calls) == content.calls.iter().map(|call| call.to).collect()
+        && places(AddressPart::Calls) == called
         && places(AddressPart::Spender) == spenders
         && content.least_in.iter().filter_map(|flow| flow.recipient).all(|who| receivers.contains(&who))
+}
+
+/// Label of a Safe or of its owner, with the name that it has.
+fn of_safe(what: &str, name: Option<SafeText>) -> Option<SafeText> {
+    Some(name.map_or_else(|| SafeText::clean(what, 60), |name| SafeText::clean(&format!("{what}, {name}"), 120)))
 }
 
 /// Allowances that may exist after the action.
@@ -329,7 +338,12 @@ fn places(
         let is_from = address == account && part != AddressPart::From;
         let listed = listed.has(part, payload.proposal().chain_id, address);
         let in_book = network.is_some_and(|network| network.book.name_of(address).is_some());
-        let place = ActionAddress { part, address, label: label(address), listed, in_book, is_from, first_seen };
+        let label = match (payload.kind(), part) {
+            (AccountKind::Safe, AddressPart::From) => of_safe("Safe", label(address)),
+            (AccountKind::Safe, AddressPart::Signer) => of_safe("owner of the Safe", label(address)),
+            _ => label(address),
+        };
+        let place = ActionAddress { part, address, label, listed, in_book, is_from, first_seen };
         if !places.iter().any(|known| known.part == part && known.address == address) {
             places.push(place);
         }
@@ -340,6 +354,9 @@ fn places(
     }
     for leg in payload.legs() {
         add(AddressPart::Calls, leg.to, false);
+        if let Some(inside) = safe::called(account, leg.to, &leg.data) {
+            add(AddressPart::Calls, inside, false);
+        }
     }
     for bound in &preview.permit.bounds.allowances {
         add(AddressPart::Spender, bound.spender, false);

@@ -37,7 +37,7 @@ impl SessionState {
         }
         let delegated = match revocation.kind() {
             AccountKind::Delegated => true,
-            AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded => false,
+            AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded | AccountKind::Safe => false,
         };
         let words = words(delegated);
         self.report(&words);

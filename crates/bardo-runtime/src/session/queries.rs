@@ -471,5 +471,6 @@ const fn custody(kind: AccountKind) -> Custody {
         AccountKind::DevelopmentKey => Custody::DevelopmentKey,
         AccountKind::Delegated => Custody::SessionKey,
         AccountKind::Embedded => Custody::WalletServer,
+        AccountKind::Safe => Custody::Safe,
     }
 }

@@ -14,11 +14,12 @@ use super::policy_context::PolicyContext;
 use crate::account::AccountKind;
 use crate::calldata;
 use crate::check_inputs::CheckInputs;
+use crate::custody::safe;
 use crate::grants;
 use crate::hook_calls::{self, DEPLOYMENT_PROXY, SALT_TAG};
 use crate::policy::{AllowedItems, ChainId, ContractRef, ItemName, Recipient, Rules, Spender, TokenRef, Wallet};
-use crate::proposal::{LegPurpose, ProposalIntent};
-use crate::signing_payload::SigningPayload;
+use crate::proposal::{LegPurpose, PlanLeg, ProposalIntent};
+use crate::signing_payload::{PayloadLeg, SigningPayload};
 use crate::simulate::settler;
 use crate::vault_calls::{self, VaultPlan};
 use crate::vault_management;
@@ -303,8 +304,8 @@ fn who_and_what(payload: &SigningPayload, rules: &Rules, found: &mut Violations)
     }
     match payload.kind() {
         AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded => {}
-        AccountKind::Delegated if rules.safe_addresses.allows(&wallet, false) => {}
-        AccountKind::Delegated => {
+        AccountKind::Delegated | AccountKind::Safe if rules.safe_addresses.allows(&wallet, false) => {}
+        AccountKind::Delegated | AccountKind::Safe => {
             found.add(
                 RuleName::SafeAddresses,
                 rules.safe_addresses.describe(),
@@ -374,6 +375,21 @@ fn hops(payload: &SigningPayload, context: &PolicyContext<'_>, found: &mut Viola
     }
 }
 
+/// Returns true if what is called in place of the proposed call is the contract that unwraps it: the delegation manager, or
+/// the account itself where that is a Safe.
+fn is_known_wrapper(
+    payload: &SigningPayload,
+    (sent, proposed): (&PayloadLeg, &PlanLeg),
+    role: Option<KnownContract>,
+) -> bool {
+    match payload.kind() {
+        AccountKind::Safe => safe::carries(sent, proposed, payload.account()),
+        AccountKind::Delegated | AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded => {
+            matches!(role, Some(KnownContract::DelegationManager | KnownContract::Eip7702Delegator))
+        }
+    }
+}
+
 fn contracts(
     payload: &SigningPayload,
     inputs: &CheckInputs,
@@ -403,11 +419,10 @@ fn contracts(
     for (leg, sent) in proposal.legs.iter().zip(payload.legs()) {
         // A wrapped call goes to the contract that unwraps it; the simulation shows its effects.
         let wrapped = sent.to != leg.to;
-        if wrapped && !matches!(role(sent.to), Some(KnownContract::DelegationManager | KnownContract::Eip7702Delegator))
-        {
+        if wrapped && !is_known_wrapper(payload, (sent, leg), role(sent.to)) {
             found.add(
                 RuleName::AllowedContracts,
-                "a known delegation contract around the call".to_owned(),
+                "a known wrapper around the call: the delegation manager, or the Safe itself".to_owned(),
                 sent.to,
                 "a known wrapper",
             );

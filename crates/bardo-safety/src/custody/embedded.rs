@@ -116,6 +116,11 @@ impl EmbeddedAccount {
         Self { address: key.wallet.address, open: Some((key, server)) }
     }
 
+    /// Key that authenticates rows of `account`, for which this key acts; `None` while the account is locked.
+    pub(super) fn queue_key_of(&self, ledger: &str, account: Address) -> Option<QueueKey> {
+        self.open.as_ref().map(|(key, _)| QueueKey::derive(key.secret.expose(), ledger, account))
+    }
+
     fn server(&self) -> Result<&dyn WalletServer, SignError> {
         match &self.open {
             Some((_, server)) => Ok(server.as_ref()),
@@ -125,7 +130,7 @@ impl EmbeddedAccount {
 
     /// Signs the content of a capability: each message at its offset in the calldata, then the transaction that
     /// contains it.
-    async fn sign_parts(&self, to_sign: &ToSign) -> Result<SignedTransaction, SignError> {
+    pub(super) async fn sign_parts(&self, to_sign: &ToSign) -> Result<SignedTransaction, SignError> {
         let server = self.server()?;
         signing::check(to_sign, self.address)?;
         let mut data = to_sign.transaction.data.to_vec();
@@ -186,7 +191,7 @@ impl Account for EmbeddedAccount {
     }
 
     fn queue_key(&self, ledger: &str) -> Option<QueueKey> {
-        self.open.as_ref().map(|(key, _)| QueueKey::derive(key.secret.expose(), ledger, self.address))
+        self.queue_key_of(ledger, self.address)
     }
 
     fn prepare_payload(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {

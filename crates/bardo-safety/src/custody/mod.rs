@@ -14,6 +14,7 @@
 //! | `embedded` | account whose key is on a wallet server, with the check of what the server returns |
 //! | `delegated` | session key that acts for an owner under on-chain caveats |
 //! | `session_keys` | records of session keys in the ledger, and their checks before each signature |
+//! | `safe` | a Safe that acts through the key of an owner |
 //!
 //! Not here: the decision to sign (see `pipeline`), and the transport to a chain (see `golem_chain::sender`).
 
@@ -25,6 +26,7 @@ pub mod keystore;
 pub mod local;
 pub mod reauthentication;
 pub mod revocable;
+pub mod safe;
 pub mod secret;
 pub mod session_keys;
 mod signing;
@@ -42,6 +44,7 @@ pub use keystore::{
 pub use local::LocalAccount;
 pub use reauthentication::{Reauthentication, ReauthenticationError};
 pub use revocable::{RevocableAccount, RevocationSwitch};
+pub use safe::{SafeAccount, SafeOwnerKey, SafeRefusal, SafeState};
 pub use secret::{SecretError, SecretKey, for_a_new_key};
 pub use session_keys::{SessionKeeper, SessionKeyId, SessionRefusal};
 

@@ -13,9 +13,11 @@ use super::assess::Assessment;
 use super::commit::{LegReport, ReservedSpend};
 use super::sign::StoredTx;
 use super::{InProgressGuard, Pipeline, PreparedAction};
+use crate::account::AccountKind;
 use crate::across_calls;
 use crate::audit::AuditKind;
 use crate::chain_snapshot::SnapshotReader;
+use crate::custody::safe;
 use crate::fee_calls;
 use crate::lending_calls;
 use crate::policy_engine::ActionEnd;
@@ -224,7 +226,7 @@ impl Pipeline {
                 }
             }
         };
-        let report = followed.instrument(waiting).await;
+        let report = executed(payload, followed.instrument(waiting).await);
         failpoint::reach(Failpoint::Mined);
         self.emit_leg(payload, leg, report.hash, report.state, (report.block, report.gas_cost));
         (report, remarks)
@@ -353,7 +355,7 @@ impl Pipeline {
                     Ok(status) if status.settled => {
                         // If this write fails, recovery settles the reservation.
                         let _written = pipeline.settle_as(permit_id, held, end_of(&status, held, before)).await;
-                        let ended = with_tx_status(last, &status);
+                        let ended = executed(&payload, with_tx_status(last, &status));
                         pipeline.emit_leg(&payload, leg, ended.hash, ended.state, (ended.block, ended.gas_cost));
                         return;
                     }
@@ -444,6 +446,15 @@ fn with_tx_status(report: LegReport, status: &TxStatus) -> LegReport {
         logs: receipt.logs().iter().map(|log| log.inner.clone()).collect(),
         ..report
     }
+}
+
+/// The report of a transaction, which counts as failed if it is a Safe's and its receipt does not say that the Safe
+/// executed the call.
+fn executed(payload: &SigningPayload, report: LegReport) -> LegReport {
+    let is_failed = payload.kind() == AccountKind::Safe
+        && report.state == TxState::Confirmed
+        && !safe::executed(payload.account(), &report.logs);
+    LegReport { state: if is_failed { TxState::Reverted } else { report.state }, ..report }
 }
 
 /// The account's balance of a token after the plan's own transactions alone, by the token's events in their receipts:

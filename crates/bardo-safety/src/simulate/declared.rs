@@ -8,6 +8,7 @@ use alloy::primitives::{Address, B256, U256, keccak256};
 
 use super::{DeclarationFault, JudgeContext, figure, name, when};
 use crate::account::AccountKind;
+use crate::custody::safe;
 use crate::proposal::{AllowanceKind, SIGNATURE_BYTES};
 use crate::signing_payload::SigningPayload;
 use crate::typed::TypedMessage;
@@ -49,8 +50,19 @@ pub fn declared(payload: &SigningPayload, around: &JudgeContext) -> Vec<Declarat
                     format!("a different call in transaction {}", at + 1),
                 ));
             }
+            AccountKind::Safe if !safe::carries(leg, proposed, proposal.account) => {
+                faults.push(DeclarationFault::new(
+                    RuleName::Frame,
+                    "a plain call of the Safe that carries the proposed one",
+                    format!("a different call in transaction {}", at + 1),
+                ));
+            }
             // A wrapped call: the simulation shows its effects.
-            AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded | AccountKind::Delegated => {}
+            AccountKind::LocalKey
+            | AccountKind::DevelopmentKey
+            | AccountKind::Embedded
+            | AccountKind::Delegated
+            | AccountKind::Safe => {}
         }
         for slot in &leg.slots {
             let end = slot.offset.saturating_add(SIGNATURE_BYTES);

@@ -11,7 +11,9 @@ use alloy::sol_types::SolCall as _;
 use super::class::{classify, declared_class};
 use super::figures::{figure, name};
 use super::{DeclarationFault, JudgeContext, SimulatedEffects, TokenMove};
+use crate::account::AccountKind;
 use crate::across_calls;
+use crate::custody::safe;
 use crate::lending_calls;
 use crate::position_calls;
 use crate::proposal::{LegPurpose, ProposalIntent};
@@ -24,7 +26,9 @@ use crate::vault_management;
 use crate::wrapping::only_wraps;
 use bardo_abi::permit2::Permit2;
 use bardo_base::model::{ActionClass, RuleName};
-use golem_chain::fork::{ExecutionStatus, NftChange, RevertReason, SimulatedOutcome, Simulation, StateChanges};
+use golem_chain::fork::{
+    ExecutionStatus, NftChange, RevertReason, SimulatedOutcome, Simulation, StateChanges, StorageWrite,
+};
 use golem_chain::token::TokenId;
 use golem_protocols::aave::call::LendingCall;
 use golem_protocols::uniswap::positions::{ChangeKind, PositionChange};
@@ -479,7 +483,13 @@ impl Judge<'_> {
         let by_vault = |at: Address| vault_calls::notes(at, self.payload.proposal());
         let is_declared =
             |at: Address| by_policy_cage(at) || by_registry(at) || by_manager(at) || by_pool(at) || by_vault(at);
+        // A Safe counts its calls; each other slot decides who may act for it.
+        let simulated = self.payload.legs().len().saturating_sub(self.from);
+        let by_safe = |write: &StorageWrite| {
+            self.payload.kind() == AccountKind::Safe && safe::counts(self.payload.account(), write, simulated)
+        };
         let unexplained = changes.unexplained().filter(|write| write.concerns(one) && !is_declared(write.account));
+        let unexplained = unexplained.filter(|write| !by_safe(write));
         for write in unexplained {
             let found = format!("{} writes slot {:#x}", write.account, write.slot);
             faults.push(DeclarationFault::new(

@@ -33,6 +33,8 @@ pub enum Custody {
     SessionKey,
     /// A wallet server.
     WalletServer,
+    /// A Safe that acts through the key of an owner.
+    Safe,
 }
 
 /// State of a session that no event reports.

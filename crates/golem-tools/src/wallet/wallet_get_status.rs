@@ -16,6 +16,8 @@ use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::units::Usd;
+use bardo_safety::AccountKind;
+use bardo_safety::custody::SafeState;
 use bardo_safety::policy::{MaxUsd, Policy};
 
 /// Definition of the `wallet_get_status` tool.
@@ -29,7 +31,7 @@ pub struct Params {}
 /// Result of `wallet_get_status`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// Kind of custody: `local_key`, `development_key` (public, devnets only), `delegated` or `embedded`; absent
+    /// Kind of custody: `local_key`, `development_key` (public, devnets only), `delegated`, `embedded` or `safe`; absent
     /// if that is not known.
     provider: Option<&'static str>,
     /// Address of the account.
@@ -77,6 +79,9 @@ struct ChainStatus {
     account_type: &'static str,
     /// Contract whose code the account runs (EIP-7702), with its name if it is known; absent without a delegation.
     delegate: Option<String>,
+    /// State of the Safe, for the account of a Safe on its chain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    safe: Option<SafeStatus>,
     /// Nonces with signed transactions whose outcome is not final; absent without a ledger.
     pending_transactions: Option<usize>,
 }
@@ -199,6 +204,41 @@ impl ReadTool for GetStatus {
     }
 }
 
+/// A Safe as the chain has it.
+#[derive(Debug, Serialize, JsonSchema)]
+struct SafeStatus {
+    /// Version, by the contract that it runs.
+    version: &'static str,
+    /// Owners.
+    owners: Vec<String>,
+    /// Number of owners that must agree.
+    threshold: String,
+    /// Number of the next transaction.
+    nonce: String,
+    /// Modules, which may act without any owner.
+    modules: Vec<String>,
+    /// Guard, which can refuse transactions; absent without one.
+    guard: Option<String>,
+    /// Handler of calls that the Safe does not know; absent without one.
+    fallback_handler: Option<String>,
+}
+
+impl From<SafeState> for SafeStatus {
+    fn from(state: SafeState) -> Self {
+        let list = |list: &[Address]| list.iter().map(ToString::to_string).collect();
+        let one = |address: Address| (!address.is_zero()).then(|| address.to_string());
+        Self {
+            version: state.version,
+            owners: list(&state.owners),
+            threshold: state.threshold.to_string(),
+            nonce: state.nonce.to_string(),
+            modules: list(&state.modules),
+            guard: one(state.guard),
+            fallback_handler: one(state.handler),
+        }
+    }
+}
+
 /// The account on one chain, with its value there.
 async fn on_chain(
     world: &ToolEnvironment,
@@ -212,6 +252,14 @@ async fn on_chain(
     let pending = world.rules.as_ref().map(|rules| rules.unconfirmed(network.chain_id, account)).transpose();
     let pending = pending.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
     let kind = AccountKindByCode::of(&code);
+    let safe = match (world.custody, kind) {
+        (Some(AccountKind::Safe), AccountKindByCode::Contract) => {
+            let state = SafeState::read(&chain.client, account).await;
+            Some(SafeStatus::from(state.map_err(|refusal| ToolError::new(refusal.code(), refusal))?))
+        }
+        // On another chain the address may be nothing.
+        _ => None,
+    };
     let native = read.balances.iter().find(|balance| balance.address.is_none());
     let native =
         native.ok_or_else(|| ToolError::new(ErrorCode::ChainInconsistent, "the native balance was not read"))?;
@@ -227,6 +275,7 @@ async fn on_chain(
         total_usd: read.total_usd.clone(),
         nonce,
         account_type: kind.word(),
+        safe,
         delegate: kind.delegate().map(|delegate| match network.book.name_of(delegate) {
             Some(name) => format!("{name} ({delegate})"),
             None => delegate.to_string(),

@@ -113,8 +113,8 @@ impl RecordTool for ProvisionWallet {
             None => administration.usual()?,
             Some(WalletProvider::Local) => NewWallet::Local,
             Some(WalletProvider::Privy) => NewWallet::Server,
-            Some(WalletProvider::Safe) => return Err(unsupported("a Safe")),
-            Some(WalletProvider::Zerodev) => return Err(unsupported("a smart account of ERC-4337")),
+            Some(WalletProvider::Safe) => return Err(unsupported("Safe")),
+            Some(WalletProvider::Zerodev) => return Err(unsupported("smart account of ERC-4337")),
         };
         let chain = chain_or_first(context, params.chain_id.as_ref())?;
         let network = chain.network();
@@ -160,9 +160,9 @@ impl RecordTool for ProvisionWallet {
     }
 }
 
-/// Error for a kind of account that Bardo cannot act for.
+/// Error for a kind of account that Bardo does not create.
 fn unsupported(what: &str) -> ToolError {
-    let why = format_args!("parameter `provider`: Bardo does not act for {what} yet, so that none is created");
+    let why = format_args!("parameter `provider`: Bardo creates no {what}");
     ToolError::new(ErrorCode::ValidationFailed, why).detail("parameter", "provider").suggest(
         "Use \"local\" or \"privy\", or session_provision_key for a key that acts for an account of the owner's.",
     )

@@ -8,6 +8,7 @@ use super::{AREA, calls, drawn, typed};
 use crate::keymap::Action;
 use crate::screens::custody::Custody;
 use crate::screens::{CommandReply, ScreenRequest, ScreenView};
+use crate::widgets::custody::CustodyAccount;
 use crate::widgets::samples::custody as samples;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::CallId;
@@ -203,4 +204,26 @@ fn a_key_counts_down_and_is_shown_as_expired() {
     assert!(text.contains("59:53 left") && text.contains("3 of 20 used"), "{text}");
     world.now += 3_600_000;
     assert!(drawn(&screen, &world, AREA).contains("expired"));
+}
+
+#[test]
+fn a_safe_is_shown_with_everything_that_decides_who_may_act_for_it() {
+    let of = |modules: Value, guard: Value| {
+        let safe = json!({
+            "version": "1.4.1", "owners": ["0xaaaa"], "threshold": "1", "nonce": "3", "modules": modules, "guard": guard,
+            "fallback_handler": "0xdddd",
+        });
+        let chain = json!({"chain": "Ethereum", "account_type": "contract", "nonce": 1, "safe": safe});
+        let data = json!({"provider": "safe", "address": "0x5afe", "balances": [chain]});
+        format!("{:?}", CustodyAccount::from_data(&data).unwrap().rows())
+    };
+    let quiet = of(json!([]), Value::Null);
+    for said in ["Safe, through the key of an owner", "version 1.4.1", "1 of 1 owner", "0xaaaa", "0xdddd"] {
+        assert!(quiet.contains(said), "{said}: {quiet}");
+    }
+    assert!(!quiet.contains("acts without the owners"), "{quiet}");
+    let loud = of(json!(["0xbbbb"]), json!("0xcccc"));
+    for said in ["module 0xbbbb acts without the owners", "0xcccc"] {
+        assert!(loud.contains(said), "{said}: {loud}");
+    }
 }

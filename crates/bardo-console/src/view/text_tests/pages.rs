@@ -290,6 +290,7 @@ fn the_header_says_whose_key_acts() {
         (Some(Custody::DevelopmentKey), " 0x0707"),
         (Some(Custody::SessionKey), "session key for 0x0707"),
         (Some(Custody::WalletServer), "wallet server for 0x0707"),
+        (Some(Custody::Safe), "Safe 0x0707"),
     ] {
         news(&mut state, SessionNews::Snapshot(Arc::new(SessionSnapshot { custody, ..snapshot() })));
         let header = shown(&state);

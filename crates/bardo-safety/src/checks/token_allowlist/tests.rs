@@ -154,6 +154,19 @@ fn a_wrapped_call_is_wrapped_by_a_known_contract_for_a_listed_account() {
     let book = [("universalRouter", SETTLER), ("delegationManager", PERMIT2)];
     assert_eq!(broken(wrapped(PERMIT2), &book, ""), (vec![], None));
     assert_eq!(broken(wrapped(STRANGER), &book, ""), (vec!["allowed_contracts".to_owned()], not));
+    // A Safe wraps its own calls, and only exactly these.
+    let by_safe = |changed: u8| {
+        let mut frame = PayloadParts { kind: AccountKind::Safe, ..call() };
+        let mut data = safe::execution(frame.legs[0].from, &frame.proposal.legs[0]).to_vec();
+        // The last byte of the operation: 1 is a delegate call.
+        data[4 + 4 * 32 - 1] = changed;
+        (frame.legs[0].to, frame.legs[0].data) = (ME, data.into());
+        frame
+    };
+    assert_eq!(broken(by_safe(0), &ROUTES, ""), (vec![], None));
+    assert_eq!(broken(by_safe(0), &ROUTES, &listed), (vec![], None));
+    assert_eq!(broken(by_safe(0), &ROUTES, &other), (vec!["safe_addresses".to_owned()], not));
+    assert_eq!(broken(by_safe(1), &ROUTES, ""), (vec!["allowed_contracts".to_owned()], not));
 }
 
 #[test]
