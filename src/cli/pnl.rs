@@ -405,7 +405,7 @@ fn aligned(table: &[[String; 6]]) -> String {
     text
 }
 
-/// Error for a text that is no day.
+/// Error for a text that cannot be read as a day.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a day: write it as 2026-11-26")]
 pub(super) struct NoDay(SafeText);

@@ -422,7 +422,7 @@ pub(super) enum LifetimeError {
     /// It is zero, or longer than [`LONGEST_LIFETIME`].
     #[error("a session key lives from a second to 30 days")]
     Length,
-    /// It is no number with a unit.
+    /// It lacks a number or a unit.
     #[error("write a number and s, m, h or d, such as 24h")]
     Format,
 }

@@ -246,7 +246,7 @@ fn neither_a_web_page_nor_a_flood_of_requests_gets_the_metrics() {
     assert!(!ours.is_empty() && ours.iter().all(|local| local.starts_with("0100007F:")), "{ours:?}");
 }
 
-/// Who stole the token and can open the socket is still refused: the kernel says whose process it is.
+/// A stolen token and an open socket do not suffice: the kernel says whose process it is.
 #[test]
 fn a_process_of_another_user_is_refused_although_it_has_the_token() {
     // Only the superuser can act as another user.

@@ -31,7 +31,7 @@ async fn a_crash_before_the_bytes_are_stored_releases_the_reservation() {
     let recovered = world.pipeline.recover().await.unwrap();
     let (found, step) = (RecoveryState::Unsigned, RecoveryStep::Withdraw);
     assert_eq!(recovered, [RecoveredPermit { permit_id: permit, hash: None, found, step, end: ActionEnd::Withdrawn }]);
-    assert_eq!(world.events(), ["action:recovered"], "a screen is told its end");
+    assert_eq!(world.events(), ["action:recovered"], "a screen learns its end");
     assert_eq!(world.pipeline.recover().await.unwrap(), []);
     assert_eq!(world.nonce().await, nonce);
     // Its nonce is free again, and the permit is gone.

@@ -17,14 +17,14 @@ pub enum CheckReason {
     Transfer,
     /// An exit exceeds a limit of the policy. It is not refused, since a position must be sellable.
     ExitAboveLimit {
-        /// Exceeded rule.
+        /// Rule of the policy that is exceeded.
         rule: Rule,
         /// Limit of the rule, in words, without the current value: it changes while the operator reads.
         limit: SafeText,
     },
     /// A revocation of the operator's costs more gas than a rule permits.
     RevocationGas {
-        /// Exceeded rule.
+        /// Rule of the policy that is exceeded.
         rule: Rule,
         /// Limit of the rule, in words.
         limit: SafeText,
@@ -78,7 +78,7 @@ pub enum CheckReason {
     HookTakesPart,
     /// The simulations did not show what the hook of a pool does.
     HookUnknown {
-        /// What they left open, in words; empty if nothing is known to be open.
+        /// Findings that they left open, in words; empty if none is known.
         open: Vec<SafeText>,
     },
     /// The hook of a pool could not be evaluated.

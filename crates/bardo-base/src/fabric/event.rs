@@ -412,7 +412,7 @@ pub struct ApprovalRequested {
     /// True if the action proceeds at the end unless it is rejected; otherwise the request lapses.
     #[serde(default)]
     pub passes_by_itself: bool,
-    /// How an open request changed when its action was simulated again; `None` for a new request.
+    /// Change of an open request by another simulation of its action; `None` for a new request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renewal: Option<RequestRenewal>,
 }

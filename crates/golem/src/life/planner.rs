@@ -318,7 +318,7 @@ impl Planner {
         self.deferred.push_back(said);
     }
 
-    /// Forgets the commands that wait if a stop was raised or lifted since: whoever lifts a stop does not thereby ask for what was
+    /// Forgets the commands that wait if a stop was raised or lifted since: lifting a stop does not ask for what was
     /// asked before it.
     fn forget_after_stop(&mut self) {
         if self.deferred.is_empty() || self.stop.has_changed().is_ok_and(|changed| !changed) {

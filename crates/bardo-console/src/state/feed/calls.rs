@@ -131,7 +131,7 @@ pub struct CallSeen {
     pub(super) end: Option<Arc<Event>>,
     /// Verification of the claimed result on chain.
     pub verified: Option<ToolVerified>,
-    /// What became of the call, if its process ended before it did.
+    /// End of the call as the chain tells it, if its process ended before it did.
     pub recovered: Option<ActionRecovered>,
     /// True if the call led to a trade.
     pub traded: bool,

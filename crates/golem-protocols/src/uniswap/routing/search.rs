@@ -335,7 +335,7 @@ impl<'a> PathSearch<'a> {
         }
     }
 
-    /// What a pool can give of what is carried on, if at most `before` would come by its price; no bound for an exact output.
+    /// Bound of a pool's output: its holdings, or `before`, the bound by its price. No bound for an exact output.
     fn most_of(&self, pool: &Pool, edge: &PoolEdge, before: U256) -> U256 {
         if self.forwards() { before.min(pool.most_out(edge.zero_for_one)) } else { U256::MAX }
     }
