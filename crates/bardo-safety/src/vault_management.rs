@@ -42,7 +42,7 @@ use golem_protocols::erc7540::requests::{SettlerQuestions, Settlers};
 const ASKED_RISE: u32 = 100;
 
 /// Part of the last valuation that may be missing as rounding. Any other fall is the operator's decision: it turns what the depositors
-/// have into the operator's own, and many small ones would do so as well.
+/// have into the operator's own. A thousand falls that pass take a thousandth.
 const ROUNDING: u64 = 1_000_000;
 
 /// Reason why a call that manages a vault is not allowed.
