@@ -117,6 +117,10 @@ pub(super) fn draw_cells<const COLUMNS: usize>(
             used += wide + 2;
             pieces.push((format!("{text}{pad}"), *role));
         }
+        // The padding of the last column would cost a row that fits exactly its end.
+        if let Some((last, _)) = pieces.last_mut() {
+            last.truncate(last.trim_end().len());
+        }
         painter.pieces(place, &cut(&pieces, usize::from(inner.width)));
     }
     if cells.len() > room && room > 0 {

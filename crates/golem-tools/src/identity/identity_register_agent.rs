@@ -265,8 +265,18 @@ fn registration_file(params: &Params) -> Result<RegistrationFile, ToolError> {
     } else if input.a2a_version.is_some() || input.a2a_skills.is_some() {
         return Err(invalid("a2a_skills", &"skills and version need an a2a_endpoint"));
     }
-    services.extend(text("ens", &input.ens)?.map(|name| named("ENS", name)));
-    services.extend(text("did", &input.did)?.map(|did| named("DID", did)));
+    if let Some(name) = text("ens", &input.ens)? {
+        if !is_ens_name(&name) {
+            return Err(invalid("ens", &format_args!("{name}; expected a name such as agent.example.eth")));
+        }
+        services.push(named("ENS", name));
+    }
+    if let Some(did) = text("did", &input.did)? {
+        if !is_did(&did) {
+            return Err(invalid("did", &format_args!("{did}; expected did:METHOD:ID, such as did:web:agent.example")));
+        }
+        services.push(named("DID", did));
+    }
     let description = params.description.as_deref();
     Ok(RegistrationFile {
         kind: TYPE.to_owned(),
@@ -287,9 +297,52 @@ fn registration_file(params: &Params) -> Result<RegistrationFile, ToolError> {
     })
 }
 
+/// Returns true if the text has the form of a name in ENS: labels without spaces, at least two, none of them empty.
+fn is_ens_name(text: &str) -> bool {
+    let labels = || text.split('.');
+    labels().count() >= 2
+        && labels()
+            .all(|label| !label.is_empty() && !label.contains(|one: char| one.is_whitespace() || "/:".contains(one)))
+}
+
+/// Returns true if the text has the form of a decentralized identifier ([DID](https://www.w3.org/TR/did-core/#did-syntax)).
+fn is_did(text: &str) -> bool {
+    let Some((method, id)) = text.strip_prefix("did:").and_then(|rest| rest.split_once(':')) else { return false };
+    let is_id_char = |one: char| one.is_ascii_alphanumeric() || ".-_:%".contains(one);
+    !method.is_empty()
+        && method.chars().all(|one| one.is_ascii_lowercase() || one.is_ascii_digit())
+        && !id.is_empty()
+        && !id.ends_with(':')
+        && id.chars().all(is_id_char)
+}
+
 fn names(parameter: &str, list: &[String]) -> Result<Vec<String>, ToolError> {
     if list.len() > MAX_NAMES {
         return Err(invalid(parameter, &format_args!("at most {MAX_NAMES} entries")));
     }
     list.iter().map(|name| published(parameter, name, MAX_TEXT)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Forms by ENSIP-15 and section 3.1 of DID Core.
+    #[test]
+    fn names_in_ens_and_identifiers_have_their_forms() {
+        for name in ["agent.eth", "my.agent.example.eth", "agent.example.com"] {
+            assert!(is_ens_name(name), "{name}");
+        }
+        for name in ["not a name", "agent", ".eth", "agent..eth", "agent.eth.", "https://agent.eth", "agent .eth"] {
+            assert!(!is_ens_name(name), "{name}");
+        }
+        for did in
+            ["did:web:agent.example", "did:example:123456789abcdefghi", "did:ethr:0x1:0xb9c5", "did:web:a%3A80:b"]
+        {
+            assert!(is_did(did), "{did}");
+        }
+        for did in ["nodid", "did:web", "did:web:", "did::id", "did:Web:id", "web:id", "did:web:a b", "did:web:a:"] {
+            assert!(!is_did(did), "{did}");
+        }
+    }
 }
