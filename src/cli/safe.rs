@@ -63,7 +63,7 @@ async fn bind(
         let mut text = format!("Safe {address} on {network}\n{}", lines(&state));
         match &setting {
             Some(setting) => text.push_str(&format!(
-                "\nIt acts through its owner {} ({}) with\n  account = \"{setting}\"\nor --key {setting}\n",
+                "\nIt acts through its owner {} ({}) with\n  account = \"{setting}\"\nor, for one command, --key {setting}\n",
                 safe.owner.name(),
                 safe.owner.address()
             )),

@@ -30,7 +30,7 @@ const DEPLOYMENT_GAS: u64 = 8_000_000;
 pub struct DevnetSafe {
     /// Address of the Safe, the same on both chains.
     pub address: Address,
-    /// Its owners.
+    /// Addresses of the owners.
     pub owners: Vec<Address>,
     /// Number of owners that must agree.
     pub threshold: u64,

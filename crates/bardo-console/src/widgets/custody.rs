@@ -46,7 +46,7 @@ pub struct SafeOnChain {
     pub version: SafeText,
     /// Number of owners that must agree.
     pub threshold: SafeText,
-    /// Owners.
+    /// Addresses of the owners.
     pub owners: Vec<SafeText>,
     /// Modules, which may act without any owner.
     pub modules: Vec<SafeText>,

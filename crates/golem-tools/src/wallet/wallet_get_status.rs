@@ -209,7 +209,7 @@ impl ReadTool for GetStatus {
 struct SafeStatus {
     /// Version, by the contract that it runs.
     version: &'static str,
-    /// Owners.
+    /// Addresses of the owners.
     owners: Vec<String>,
     /// Number of owners that must agree.
     threshold: String,

@@ -52,15 +52,15 @@ pub enum SafeRefusal {
     /// The account is not a Safe that Bardo knows.
     #[error("{safe} cannot be used as a Safe: {why}")]
     NotSafe {
-        /// The account.
+        /// Address that was read as a Safe.
         safe: Address,
-        /// What is wrong with it.
+        /// Reason, such as its code.
         why: &'static str,
     },
     /// The key is not an owner's.
-    #[error("{owner} is no owner of the Safe {safe}")]
+    #[error("{owner} is not an owner of the Safe {safe}")]
     NotOwner {
-        /// The Safe.
+        /// Address of the Safe.
         safe: Address,
         /// Address of the key.
         owner: Address,
@@ -68,7 +68,7 @@ pub enum SafeRefusal {
     /// More than one owner must agree.
     #[error("the Safe {safe} needs {threshold} owners, and Bardo acts only for a Safe that needs one")]
     Threshold {
-        /// The Safe.
+        /// Address of the Safe.
         safe: Address,
         /// Number of owners that must agree.
         threshold: U256,
@@ -76,7 +76,7 @@ pub enum SafeRefusal {
     /// The state differs from the bound one.
     #[error("the Safe {safe} is not as it was bound. It is now: {now}")]
     Changed {
-        /// The Safe.
+        /// Address of the Safe.
         safe: Address,
         /// Its state now.
         now: String,
@@ -128,7 +128,7 @@ impl From<ProviderError> for SafeRefusal {
 /// Key of an owner.
 #[derive(Debug)]
 pub enum SafeOwnerKey {
-    /// Key file.
+    /// Key in a local encrypted file.
     Local(LocalAccount),
     /// Account of the development mnemonic.
     Development(DevelopmentAccount),

@@ -75,7 +75,7 @@ impl SafeState {
     /// Reads a Safe at the newest block that the endpoints agree on.
     ///
     /// # Errors
-    /// [`SafeRefusal::NotSafe`] for an account that is no Safe 1.4.1 of the published code, and
+    /// [`SafeRefusal::NotSafe`] for an account that is not a Safe 1.4.1 of the published code, and
     /// [`SafeRefusal::Unread`] if the chain does not answer.
     pub async fn read(client: &ChainClient, safe: Address) -> Result<Self, SafeRefusal> {
         let (provider, block) = client.newest().await?;
