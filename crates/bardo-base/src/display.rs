@@ -346,7 +346,7 @@ pub fn failure_words(failed: &ToolFailed) -> String {
         (Check::Simulation, finding) => {
             // Some of its rules have the check's own name.
             let (name, words) = (check_word(one.check), finding_words(finding));
-            if words.starts_with(&name) { words } else { format!("{name}: {words}") }
+            if words.starts_with(name) { words } else { format!("{name}: {words}") }
         }
         (_, finding @ Finding::Broken { .. }) => finding_words(finding),
         (check, finding) => format!("{}: {}", check_word(check), finding_words(finding)),
