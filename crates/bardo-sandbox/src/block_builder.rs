@@ -114,7 +114,7 @@ impl<'a> BlockBuilder<'a> {
 
 /// Gas limit for any constructor of the bundle: 200 per byte of stored code, 16 per byte of calldata, and its
 /// execution.
-fn deployment_gas(length: usize) -> u64 {
+pub(super) fn deployment_gas(length: usize) -> u64 {
     let length = u64::try_from(length).unwrap_or(u64::MAX);
     length.saturating_mul(260).saturating_add(700_000).min(TRANSACTION_GAS_CAP)
 }

@@ -23,7 +23,7 @@ use super::liquidity::{fill_pools, fund, make_pools};
 use super::math::PricedToken;
 use super::plan::{ChainSetup, PoolCurrency, SandboxToken, V4PoolSetup, Venue, tick_spacing};
 use super::protocol_fees::open_fee_jar;
-use super::safes::open_safes;
+use super::safes::{check_safes, send_safes};
 use super::spoke_pool::open_spoke_pool;
 use super::target::{AssetPrices, PricedAsset};
 use super::v4_pools::{fill_v4_pools, fund_v4, make_v4_pools};
@@ -265,9 +265,10 @@ pub fn furnish(
     deployment.contracts.extend(hooks);
     let fees = open_fee_jar(&mut builder, &deployment)?;
     deployment.contracts.extend(fees);
+    send_safes(&mut builder, &deployment)?;
     let pool = open_spoke_pool(&mut builder, &deployment)?;
     deployment.contracts.insert("acrossSpokePool", pool);
-    open_safes(&mut builder, &deployment)?;
+    check_safes(&builder)?;
 
     let everything = deployment.contracts.iter().chain(&deployment.enforcers).map(|(name, at)| (*name, *at));
     let pools = deployment.pools.iter().map(|pool| ("a pool", pool.address));

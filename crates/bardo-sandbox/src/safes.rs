@@ -7,7 +7,7 @@ use alloy::primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
 use alloy::sol_types::{SolCall as _, SolValue as _};
 
 use super::actors::{ActorRole, ActorTransaction};
-use super::block_builder::BlockBuilder;
+use super::block_builder::{BlockBuilder, deployment_gas};
 use super::contracts::{self, BundledContract};
 use super::error::SandboxError;
 use super::genesis::Deployment;
@@ -21,9 +21,6 @@ const USDC: u64 = 10_000_000_000;
 
 /// Native tokens of each Safe at the start, in wei: 2.
 const NATIVE: u64 = 2_000_000_000_000_000_000;
-
-/// Gas limit for a contract of Safe, the largest of which has 24 kB.
-const DEPLOYMENT_GAS: u64 = 8_000_000;
 
 /// Safe of the devnet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,19 +64,14 @@ impl DevnetSafe {
     }
 }
 
-/// Deploys Safe's contracts at their published addresses, and makes and funds the devnet's Safes.
-pub(super) fn open_safes(builder: &mut BlockBuilder<'_>, deployment: &Deployment) -> Result<(), SandboxError> {
-    for (contract, address) in [
-        (BundledContract::Safe, contracts::SAFE),
-        (BundledContract::SafeProxyFactory, contracts::SAFE_FACTORY),
-        (BundledContract::CompatibilityFallbackHandler, contracts::SAFE_HANDLER),
-    ] {
-        let input = [B256::ZERO.as_slice(), contract.code()?.as_ref()].concat();
-        builder.call(ActorRole::Treasury, contracts::SAFE_SINGLETON_FACTORY, input, DEPLOYMENT_GAS, contract.name())?;
-        builder.seal()?;
-        if builder.chain.state().code(address).is_empty() {
-            return Err(SandboxError::Missing { name: contract.name(), address });
-        }
+/// Sends the deployment of Safe's contracts at their published addresses, and makes and funds the devnet's Safes. The next block
+/// has it all: a block of its own would shift everything that the market does later.
+pub(super) fn send_safes(builder: &mut BlockBuilder<'_>, deployment: &Deployment) -> Result<(), SandboxError> {
+    for (contract, _) in published() {
+        let code = contract.code()?;
+        let input = [B256::ZERO.as_slice(), code.as_ref()].concat();
+        let gas = deployment_gas(code.len());
+        builder.call(ActorRole::Treasury, contracts::SAFE_SINGLETON_FACTORY, input, gas, contract.name())?;
     }
     let usdc = deployment.token(SandboxToken::Usdc)?;
     for safe in devnet_safes()? {
@@ -89,10 +81,6 @@ pub(super) fn open_safes(builder: &mut BlockBuilder<'_>, deployment: &Deployment
             saltNonce: U256::ZERO,
         };
         builder.call(ActorRole::Treasury, contracts::SAFE_FACTORY, create.abi_encode(), 500_000, "making a Safe")?;
-        builder.seal()?;
-        if builder.chain.state().code(safe.address).is_empty() {
-            return Err(SandboxError::Missing { name: "a Safe", address: safe.address });
-        }
         let mint = OpenMint::mintCall { to: safe.address, value: U256::from(USDC) };
         builder.call(ActorRole::Treasury, usdc, mint.abi_encode(), 100_000, "minting tokens for a Safe")?;
         builder.send(ActorTransaction {
@@ -100,7 +88,27 @@ pub(super) fn open_safes(builder: &mut BlockBuilder<'_>, deployment: &Deployment
             value: U256::from(NATIVE),
             ..ActorTransaction::call(ActorRole::Treasury, safe.address, Vec::new(), 60_000, "funding a Safe")
         })?;
-        builder.seal()?;
     }
     Ok(())
+}
+
+/// Checks that [`send_safes`] put everything at its address.
+pub(super) fn check_safes(builder: &BlockBuilder<'_>) -> Result<(), SandboxError> {
+    let safes = devnet_safes()?.into_iter().map(|safe| ("a Safe", safe.address));
+    let contracts = published().into_iter().map(|(contract, address)| (contract.name(), address));
+    for (name, address) in contracts.chain(safes) {
+        if builder.chain.state().code(address).is_empty() {
+            return Err(SandboxError::Missing { name, address });
+        }
+    }
+    Ok(())
+}
+
+/// Contracts of Safe with their published addresses.
+const fn published() -> [(BundledContract, Address); 3] {
+    [
+        (BundledContract::Safe, contracts::SAFE),
+        (BundledContract::SafeProxyFactory, contracts::SAFE_FACTORY),
+        (BundledContract::CompatibilityFallbackHandler, contracts::SAFE_HANDLER),
+    ]
 }
