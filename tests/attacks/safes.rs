@@ -38,12 +38,15 @@ async fn allowance(world: &TestHarness, safe: &TestSafe) -> U256 {
     world.ask(world.contract_of(&world.usdc), call).await
 }
 
+/// Call that changes who may act for a Safe, made from the addresses of a module and of a handler.
+type SafeChange = fn(Address, Address) -> Vec<u8>;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_safe_that_changed_after_it_was_bound_does_nothing_until_it_is_bound_again() {
     let world = TestHarness::new(OTHER).await;
     let handler = Address::repeat_byte(0x11);
     let module = world.contract(KnownContract::Permit2);
-    let changes: [(&str, fn(Address, Address) -> Vec<u8>); 4] = [
+    let changes: [(&str, SafeChange); 4] = [
         ("module", |module, _| Safe::enableModuleCall { module }.abi_encode()),
         ("handler", |_, handler| Safe::setFallbackHandlerCall { handler }.abi_encode()),
         ("owner", |_, owner| Safe::addOwnerWithThresholdCall { owner, _threshold: U256::ONE }.abi_encode()),
