@@ -442,11 +442,11 @@ pub struct ActionRecovered {
 pub enum RecoveredEnd {
     /// All of it happened.
     Done,
-    /// It ended before its purpose, without failing: a plan stopped early, or the operator cancelled it.
+    /// It ended before its purpose, without failing: a plan stopped early.
     Partly,
     /// It failed: it was included and reverted, or can never be included.
     Failed,
-    /// It was withdrawn before anything was signed.
+    /// It was withdrawn before anything was signed, or the operator cancelled it: nothing of it happened.
     Withdrawn,
     /// Parts of it may be signed elsewhere.
     Unclear,

@@ -264,8 +264,11 @@ impl Trade {
 
     /// Runs a tool that records at the second Enter, once for the same form: what it does is done at once.
     fn record(&mut self, tool: &str, params: Value, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        let has_failed = self.preview.as_ref().is_some_and(|preview| preview.response.error.is_some());
         match &self.recording {
-            Some((same, true)) if *same == params => notice("this is done already: change the form to do it once more"),
+            Some((same, true)) if *same == params && !has_failed => {
+                notice("this is done already: change the form to do it once more")
+            }
             Some((same, false)) if *same == params => {
                 self.recording = Some((params.clone(), true));
                 let (ticket, tool) = (self.next_ticket(Purpose::Preview), tool.to_owned());

@@ -241,7 +241,7 @@ fn recovered_line(found: &ActionRecovered) -> (LogLevel, &'static str, String) {
         Some(RecoveredEnd::Done) => (LogLevel::Plain, "was completed"),
         Some(RecoveredEnd::Partly) => (LogLevel::Care, "was not completed"),
         Some(RecoveredEnd::Failed) => (LogLevel::Bad, "failed"),
-        Some(RecoveredEnd::Withdrawn) => (LogLevel::Plain, "was withdrawn, nothing was signed"),
+        Some(RecoveredEnd::Withdrawn) => (LogLevel::Plain, "was withdrawn or cancelled, and nothing of it happened"),
         Some(RecoveredEnd::Unclear) => (LogLevel::Care, "may be signed elsewhere"),
         None => (LogLevel::Care, "is open"),
     };

@@ -103,6 +103,17 @@ fn a_tool_that_signs_nothing_acts_at_the_second_enter_and_once() {
     let done = calls(&typed(&mut trade, &world, "\n"));
     assert!(matches!(&done[..], [(_, tool, _, false)] if tool == "uniswap_execute_swap"), "{done:?}");
     assert_eq!(calls(&typed(&mut trade, &world, "\n")), [], "not twice");
+    // What failed was not done: it is asked about and done like a new one.
+    let failed = ToolResponse {
+        status: CallStatus::Error,
+        data: None,
+        error: Some(ToolError::new(ErrorCode::StoreUnavailable, "the disk is full")),
+        decision_hints: None,
+        ..*offer(world.now)
+    };
+    trade.receive_reply(done[0].0, CommandReply::Reply(Box::new(failed)), &world.known());
+    assert_eq!(calls(&typed(&mut trade, &world, "\n")), []);
+    assert!(matches!(&calls(&typed(&mut trade, &world, "\n"))[..], [(_, _, _, false)]));
 }
 
 #[test]
