@@ -34,10 +34,9 @@ pub(super) fn make(
 ) -> Result<CliExit, CommandFailure> {
     let BackupFlags { with_keys, force, passphrase_fd } = options;
     let config = load(environment, flags)?;
-    if !force && file.symlink_metadata().is_ok() {
-        // Before any prompt, so that no passphrase is typed in vain.
-        return Err(backup::BackupError::Exists(file.to_owned()).into());
-    }
+    let choices = BackupOptions { with_keys, replace: force };
+    // Before any prompt, so that no passphrase is typed in vain.
+    backup::check_before_backup(&config, file, choices)?;
     if with_keys {
         confirm_keys()?;
     }
@@ -48,8 +47,7 @@ pub(super) fn make(
              try passphrases on a copy of it: no backup was made"
         )));
     }
-    let options = BackupOptions { with_keys, replace: force };
-    let made = backup::make(&config, file, &passphrase, options, SystemClock.now_millis())?;
+    let made = backup::make(&config, file, &passphrase, choices, SystemClock.now_millis())?;
     if json {
         print_json(&json!({ "file": file, "redacted_urls": made.redacted, "manifest": made.manifest }))?;
         return Ok(CliExit::Success);

@@ -560,7 +560,7 @@ async fn quotes(config: &Config) -> DoctorFinding {
                 }
                 Err(error) => return DoctorFinding::fail(CHECK, error, &format!("correct the setting, {OWN}")),
             };
-            let place = api.service().place();
+            let place = api.service().origin();
             // No such transaction exists, so the response only shows that the key is accepted.
             match api.swaps(1, &[B256::ZERO]).await {
                 Ok(_) => DoctorFinding::ok(CHECK, format!("the Uniswap Trading API at {place} accepts the key")),

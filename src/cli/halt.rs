@@ -132,7 +132,7 @@ pub(super) fn resume(
             "{current} is in force; to raise the level, use `bardo halt --level`"
         )));
     }
-    eprint!("{}", words(&before));
+    eprint!("{}", describe_stop(&before));
     if !std::io::stdin().is_terminal() {
         let error = "lowering the stop needs your approval on a terminal: run `bardo resume` there yourself";
         return Err(CommandFailure { exit: CliExit::Blocked, error: error.into() });
@@ -272,7 +272,7 @@ fn changed(to: StopLevel, before: &ActiveStop, set: bool) -> String {
     }
 }
 
-fn words(in_force: &ActiveStop) -> String {
+fn describe_stop(in_force: &ActiveStop) -> String {
     match in_force {
         ActiveStop::None => "no stop is in force\n".to_owned(),
         ActiveStop::Stop(stop) => {
@@ -287,7 +287,7 @@ fn words(in_force: &ActiveStop) -> String {
 
 fn print_stop(file: &StopFile, in_force: &ActiveStop, json: bool) -> Result<CliExit, CommandFailure> {
     if !json {
-        print(&words(in_force))?;
+        print(&describe_stop(in_force))?;
         return Ok(CliExit::Success);
     }
     let stop = match in_force {

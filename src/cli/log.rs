@@ -17,7 +17,7 @@ use bardo_base::text::SafeText;
 use bardo_runtime::data::{DataFolder, LedgerKind};
 use bardo_runtime::labels;
 use bardo_safety::audit::{LogAnchor, StoredEntry, entries, verify};
-use bardo_session::audit_words::words;
+use bardo_session::audit_words::sentence_of;
 use bardo_session::handle::{NamedAddress, names_in};
 
 /// Number of entries read at a time.
@@ -220,7 +220,7 @@ fn describe(entry: &StoredEntry) -> String {
     if !body.is_object() {
         return entry.body.clone();
     }
-    let mut text = words(&entry.kind, &body).to_string();
+    let mut text = sentence_of(&entry.kind, &body).to_string();
     for name in IDENTIFIERS {
         let id = body.get(name).filter(|value| value.is_string() || value.is_number());
         if let Some(id) = id.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)) {

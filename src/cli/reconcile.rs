@@ -58,7 +58,7 @@ pub(super) fn run(
             let even = standings.iter().all(AccountReconciliation::is_even);
             print_json(&serde_json::json!({ "account": address, "even": even, "chains": standings }))?;
         } else {
-            print_named(&standings.iter().map(words).collect::<String>(), &DataFolder::of(&config))?;
+            print_named(&standings.iter().map(describe_account).collect::<String>(), &DataFolder::of(&config))?;
         }
         let mut passwords = Passwords { fd: password_fd, read: None };
         for standing in standings.iter().filter(|standing| standing.needs_operator()) {
@@ -228,7 +228,7 @@ fn revoking() -> Result<&'static ToolDef, CommandFailure> {
     found.ok_or_else(|| CommandFailure { exit: CliExit::Error, error: "this build cannot revoke allowances".into() })
 }
 
-fn words(standing: &AccountReconciliation) -> String {
+fn describe_account(standing: &AccountReconciliation) -> String {
     let AccountReconciliation { chain, chain_id, account, chain_next, chain_pending, ledger_next, .. } = standing;
     let waits = match chain_pending.saturating_sub(*chain_next) {
         0 => "none pending".to_owned(),

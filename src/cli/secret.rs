@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use super::CommandFailure;
 use bardo_base::secret::{LONGEST_SECRET, Password};
-use bardo_safety::custody::for_a_new_key;
+use bardo_safety::custody::{SHORTEST_PASSWORD, for_a_new_key};
 
 /// Reads a secret: the first line of descriptor `fd`, or input at a prompt.
 pub(super) fn read(fd: Option<u32>, what: &str) -> Result<Zeroizing<String>, CommandFailure> {
@@ -21,7 +21,11 @@ pub(super) fn read(fd: Option<u32>, what: &str) -> Result<Zeroizing<String>, Com
 
 /// Reads a password for encryption. A prompt asks for it twice.
 pub(super) fn new_password(fd: Option<u32>, what: &str) -> Result<Password, CommandFailure> {
-    let password = for_a_new_key(password(&read(fd, what)?))?;
+    let asked = match fd {
+        Some(_) => what.to_owned(),
+        None => format!("{what}, at least {SHORTEST_PASSWORD} characters"),
+    };
+    let password = for_a_new_key(password(&read(fd, &asked)?))?;
     if fd.is_none() && !password.is(&self::password(&from_prompt("repeat it")?)) {
         return Err("the two passwords differ: nothing was created".into());
     }

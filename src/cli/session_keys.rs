@@ -86,7 +86,7 @@ async fn draft(config: &Config, arguments: &DraftArguments, json: bool) -> Resul
     let typed_data = DelegationGrant::typed_data(network, &record.delegation)?;
     if json {
         let mut shown = in_json(&record, ledger.id());
-        shown["limits"] = json!(words(network, &record.delegation)?);
+        shown["limits"] = json!(describe_limits(network, &record.delegation)?);
         shown["stolen"] = json!(stolen);
         shown["typed_data"] = typed_data;
         print_json(&shown)?;
@@ -96,7 +96,7 @@ async fn draft(config: &Config, arguments: &DraftArguments, json: bool) -> Resul
     let typed_data = serde_json::to_string_pretty(&typed_data)?;
     let mut text =
         format!("Typed data (EIP-712) for the owner's wallet to sign:\n\n{typed_data}\n\n{}\n", row(&record));
-    for limit in words(network, &record.delegation)? {
+    for limit in describe_limits(network, &record.delegation)? {
         writeln!(text, "  {limit}")?;
     }
     writeln!(text, "\n{stolen}")?;
@@ -131,7 +131,7 @@ async fn accept(
     };
     if own.is_some() {
         let mut said = format!("{} of this devnet would sign for session key {id}:\n", record.owner);
-        for limit in words(network, &record.delegation)? {
+        for limit in describe_limits(network, &record.delegation)? {
             writeln!(said, "  {limit}")?;
         }
         let limits = DelegationGrant::limits_of(network, &record.delegation)?;
@@ -237,8 +237,9 @@ pub(super) fn said_of(revoked: &RevokedSessionKey) -> String {
              that its delegation may stand on chain: the owner must disable it there, or wait until it expires\n"
         ),
         RevokedDelegation::Signed(OwnersCall { chain_id, from, to, data }) => format!(
-            "session key {id} was revoked: Bardo never signs with it again. On chain {chain_id} its delegation stands until \
-             it expires or {from} disables it, with this call:\n  to    {to}\n  data  {data}\n"
+            "session key {id} was revoked. The call that disables its delegation on chain {chain_id}:\n  to    {to}\n  data  \
+             {data}\nBardo never signs with session key {id} again. On chain {chain_id} its delegation stands until it expires \
+             or {from} sends the call above.\n"
         ),
     }
 }
@@ -442,7 +443,7 @@ pub(super) fn lifetime(text: &str) -> Result<Duration, LifetimeError> {
 }
 
 /// Limits of a delegation in words, as its caveats encode them.
-fn words(network: &Network, delegation: &Delegation) -> Result<Vec<String>, CommandFailure> {
+fn describe_limits(network: &Network, delegation: &Delegation) -> Result<Vec<String>, CommandFailure> {
     let limits = DelegationGrant::limits_of(network, delegation)?;
     Ok(limits.all().iter().map(|limit| wallet_get_delegation::describe_limit(limit, network)).collect())
 }

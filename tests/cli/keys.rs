@@ -203,7 +203,7 @@ fn a_password_prompt_shows_no_input() {
     }
 
     let (_master, mut child, mut reader, mut writer) = start(&["keys", "new", "typed"]);
-    let mut seen = until(&mut reader, Some("password for the new key: "));
+    let mut seen = until(&mut reader, Some("password for the new key, at least 8 characters: "));
     writer.write_all(b"wrong\x15correct hoarse\x7f\x7f\x7f\x7frse\r").unwrap();
     seen += &until(&mut reader, Some("repeat it: "));
     writer.write_all(b"correct horse\r").unwrap();
@@ -218,7 +218,7 @@ fn a_password_prompt_shows_no_input() {
     assert_eq!(list(home.path())[0]["name"], "typed");
 
     let (_master, mut child, mut reader, mut writer) = start(&["keys", "new", "other"]);
-    until(&mut reader, Some("password for the new key: "));
+    until(&mut reader, Some("password for the new key, at least 8 characters: "));
     writer.write_all(b"correct horse\r").unwrap();
     until(&mut reader, Some("repeat it: "));
     writer.write_all(b"correct house\r").unwrap();
@@ -226,7 +226,7 @@ fn a_password_prompt_shows_no_input() {
     assert_eq!(child.wait().unwrap().exit_code(), 1);
 
     let (_master, mut child, mut reader, mut writer) = start(&["keys", "new", "other"]);
-    until(&mut reader, Some("password for the new key: "));
+    until(&mut reader, Some("password for the new key, at least 8 characters: "));
     writer.write_all(b"correct\x03").unwrap();
     assert!(until(&mut reader, None).contains("nothing was changed"));
     assert_eq!(child.wait().unwrap().exit_code(), 1);

@@ -135,8 +135,8 @@ fn another_process_trades_by_the_api() {
         assert!(envelope["error"]["message"].as_str().unwrap().contains(says), "{says}: {envelope}");
     }
     let (own, _) = fixture.call("uniswap_get_quote", &sale(), &api, &[("BARDO_QUOTE_SOURCE", "own")]);
-    assert_eq!(own["decision_hints"]["source"], "own router over on-chain pools", "{own}");
-    assert_eq!(own["decision_hints"]["source_compared"], json!({"name": "own router over on-chain pools"}));
+    assert_eq!(own["decision_hints"]["source"], "Bardo's own router over on-chain pools", "{own}");
+    assert_eq!(own["decision_hints"]["source_compared"], json!({"name": "Bardo's own router over on-chain pools"}));
 }
 
 #[test]

@@ -31,7 +31,8 @@ async fn on_an_external_network_no_scenario_is_played_and_the_lifespan_counts() 
                     EventKind::GolemThought(thought) => thoughts.push(thought.text.to_string()),
                     EventKind::Vitals(vitals) => lifespans.push(vitals.lifespan_seconds),
                     // It says that it waits.
-                    EventKind::GolemNow(now) if now.now.as_str() == "Waiting for you." && now.step.is_none() => {}
+                    EventKind::GolemNow(now)
+                        if now.now.as_str() == "Waiting for your commands." && now.step.is_none() => {}
                     EventKind::Caption(_) | EventKind::GolemNow(_) | EventKind::ToolStart(_) => {
                         shown.push(event.kind.clone());
                     }

@@ -25,10 +25,14 @@ pub fn grouped(numeral: &str) -> String {
 /// Dollars rounded to the nearest cent, half up, for display. A value that is compared with a limit is rounded at the
 /// comparison, in the conservative direction.
 pub fn nearest_cent(value: Usd) -> String {
-    // Cut to a tenth of a cent first: rounding half up needs only the third digit.
-    let cut = value.to_fixed(3, Rounding::Down);
-    let up = cut.ends_with(['5', '6', '7', '8', '9']);
-    value.to_fixed(2, if up { Rounding::Up } else { Rounding::Down })
+    nearest(value, 2)
+}
+
+/// Dollars rounded half up to `places` decimals.
+fn nearest(value: Usd, places: usize) -> String {
+    // Rounding half up needs only the digit after the last one.
+    let up = value.to_fixed(places + 1, Rounding::Down).ends_with(['5', '6', '7', '8', '9']);
+    value.to_fixed(places, if up { Rounding::Up } else { Rounding::Down })
 }
 
 /// Dollars to the nearest cent, or finer where a cent would hide the price: `$3,412.56`, `$0.000123`.
@@ -65,7 +69,7 @@ pub fn dollars_used(value: Usd) -> String {
     format!("${}", grouped(&value.to_fixed(2, Rounding::Up)))
 }
 
-/// A price in dollars: two decimals from a hundred dollars, four from one cent, eight below.
+/// A price in dollars, to the nearest: two decimals from a hundred dollars, four from one cent, eight below.
 pub fn price(value: Usd) -> String {
     let whole = value.to_fixed(0, Rounding::Down).len();
     let tiny = value.to_fixed(2, Rounding::Down) == "0.00" && !value.is_zero();
@@ -76,17 +80,18 @@ pub fn price(value: Usd) -> String {
     } else {
         2
     };
-    format!("${}", grouped(&value.to_fixed(places, Rounding::Down)))
+    format!("${}", grouped(&nearest(value, places)))
 }
 
 /// Dollars with about three digits: `$12.4 M`, `$850 k`, `$912`.
 pub fn round_dollars(value: Usd) -> String {
-    rounded_dollars(value, Rounding::Down)
+    rounded_dollars(&value.to_fixed(0, Rounding::Down), Rounding::Down)
 }
 
-fn rounded_dollars(value: Usd, rounding: Rounding) -> String {
+/// Whole dollars with about three digits.
+fn rounded_dollars(whole: &str, rounding: Rounding) -> String {
     // A dollar value is below 2^96, so it always fits.
-    let whole: u128 = value.to_fixed(0, rounding).parse().unwrap_or(u128::MAX);
+    let whole: u128 = whole.parse().unwrap_or(u128::MAX);
     for (unit, suffix) in [(1_000_000_000_000, " T"), (1_000_000_000, " B"), (1_000_000, " M"), (1_000, " k")] {
         if whole >= unit {
             // Tenths of the unit below a hundred of it, else whole ones.
@@ -100,19 +105,18 @@ fn rounded_dollars(value: Usd, rounding: Rounding) -> String {
     format!("${whole}")
 }
 
-/// Whole dollars, with about three digits from a million up: `$1,966`, `$26,143`, `$12.4 M`.
+/// The nearest whole dollars, with about three digits from a million up: `$1,966`, `$26,143`, `$12.4 M`.
 pub fn whole_dollars(value: Usd) -> String {
-    whole_dollars_rounded(value, Rounding::Down)
+    whole_or_rounded(&nearest(value, 0), Rounding::Down)
 }
 
 /// Whole dollars that count against a limit, rounded up: never less than was used.
 pub fn whole_dollars_used(value: Usd) -> String {
-    whole_dollars_rounded(value, Rounding::Up)
+    whole_or_rounded(&value.to_fixed(0, Rounding::Up), Rounding::Up)
 }
 
-fn whole_dollars_rounded(value: Usd, rounding: Rounding) -> String {
-    let whole = value.to_fixed(0, rounding);
-    if whole.len() <= 6 { format!("${}", grouped(&whole)) } else { rounded_dollars(value, rounding) }
+fn whole_or_rounded(whole: &str, rounding: Rounding) -> String {
+    if whole.len() <= 6 { format!("${}", grouped(whole)) } else { rounded_dollars(whole, rounding) }
 }
 
 /// Formats milliseconds since the Unix epoch as `2026-11-22 01:19:10Z`, with Howard Hinnant's `civil_from_days`
@@ -350,7 +354,8 @@ mod tests {
         assert_eq!([usd("0.0000001"), usd("0")].map(dollars_left), ["$0.00000010", "$0.00"]);
         assert_eq!(dollars(usd("0")), "$0.00");
         assert_eq!(dollars(usd("0.000123")), "$0.00012300");
-        assert_eq!(price(usd("3412.559")), "$3,412.55");
+        assert_eq!(price(usd("3412.559")), "$3,412.56");
+        assert_eq!(price(usd("17.01235")), "$17.0124");
         assert_eq!(price(usd("17.0123")), "$17.0123");
         assert_eq!(price(usd("0.9998")), "$0.9998");
         assert_eq!(price(usd("0.000123")), "$0.00012300");
@@ -387,7 +392,9 @@ mod tests {
         for (exact, used, whole) in [
             ("1966.02", "$1,967", "$1,966"),
             ("1966", "$1,966", "$1,966"),
+            ("1966.5", "$1,967", "$1,967"),
             ("999999.01", "$1.0 M", "$999,999"),
+            ("999999.5", "$1.0 M", "$1.0 M"),
             ("12400000.01", "$12.5 M", "$12.4 M"),
             ("12400000", "$12.4 M", "$12.4 M"),
             ("123000001", "$124 M", "$123 M"),

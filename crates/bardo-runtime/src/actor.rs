@@ -52,7 +52,7 @@ pub struct ActorContext {
     /// Messages of the operator.
     pub words: mpsc::Receiver<SafeText>,
     /// Scenarios that it is asked to play.
-    pub shows: mpsc::Receiver<Scenario>,
+    pub scenarios: mpsc::Receiver<Scenario>,
     /// Stop in force. From [`StopLevel::Pause`] on the actor begins nothing new; the pipeline enforces this in any
     /// case.
     pub stop: watch::Receiver<Option<StopLevel>>,

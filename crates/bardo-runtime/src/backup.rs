@@ -38,7 +38,7 @@ use bardo_safety::stop::StopError;
 use bardo_store::StoreError;
 
 pub use archive::{BackupManifest, BackupPath, ListedFile, ManifestFault};
-pub use make::{BackupOptions, BackupSummary, make};
+pub use make::{BackupOptions, BackupSummary, check_before_backup, make};
 pub use redact::RedactionFault;
 pub use restore::{RestoreSummary, check_before_passphrase, install_configuration, is_configuration_waiting, restore};
 

@@ -123,7 +123,7 @@ pub async fn settling_services(config: &Config, opened: &OpenEnvironment) -> Vec
     let real = opened.world.chains().iter().any(|chain| chain.network().kind != NetworkKind::Devnet);
     let api = trading_api(config).ok().flatten().filter(|_| real).map(|api| {
         let service = api.service().clone();
-        SettlingService { settles: "auctions", place: service.place(), service: Ok(service) }
+        SettlingService { settles: "auctions", place: service.origin(), service: Ok(service) }
     });
     named.chain(api).collect()
 }

@@ -19,7 +19,7 @@ const LONGEST: usize = 400;
 const PLACES: usize = 4;
 
 /// Description of an entry of this stored kind. An unknown kind is described by its fields, so that nothing is hidden.
-pub fn words(kind: &str, body: &Value) -> SafeText {
+pub fn sentence_of(kind: &str, body: &Value) -> SafeText {
     let none = Map::new();
     let body = body.as_object().unwrap_or(&none);
     let sentence = match AuditKind::of(kind) {
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     fn told(kind: &str, body: Value) -> String {
-        words(kind, &body).to_string()
+        sentence_of(kind, &body).to_string()
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl WarningToRead {
     }
 
     /// Text for display. A check's warning has the display name of the check and readable figures.
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         match &self.check {
             Some(check) => format!("{}: {}", check_word(check.check), found(&check.finding)),
             None => self.text.to_string(),
@@ -116,11 +116,11 @@ mod tests {
             finding: Finding::Slippage { slippage: bps(50), impact: bps(2) },
         };
         let text = SafeText::clean("slippage_guard: slippage 50 bps, impact 2 bps", 100);
-        assert_eq!(WarningToRead { text, check: Some(check) }.words(), "slippage: 50 bps, impact 2 bps");
+        assert_eq!(WarningToRead { text, check: Some(check) }.describe(), "slippage: 50 bps, impact 2 bps");
         for other in
             ["first payment from this account to 0xabAbAbab", "slippage_guard: a text that only looks like a check's"]
         {
-            assert_eq!(WarningToRead::plain(SafeText::clean(other, 100)).words(), other);
+            assert_eq!(WarningToRead::plain(SafeText::clean(other, 100)).describe(), other);
         }
     }
 }

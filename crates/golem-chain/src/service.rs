@@ -73,7 +73,7 @@ impl RateLimiter {
     }
 
     /// Reserves the next free slot and returns its time.
-    fn place(&self, now: Instant) -> Result<Instant, ServiceError> {
+    fn reserve_slot(&self, now: Instant) -> Result<Instant, ServiceError> {
         let mut history = self.history.lock();
         if let Some(until) = history.quiet_until.filter(|until| *until > now) {
             return Err(ServiceError::Busy { after: until - now });
@@ -165,7 +165,7 @@ impl JsonService {
     }
 
     /// Returns scheme, host and port of the service, without path, query or credentials.
-    pub fn place(&self) -> String {
+    pub fn origin(&self) -> String {
         let port = self.base.port().map(|port| format!(":{port}")).unwrap_or_default();
         format!("{}://{}{port}", self.base.scheme(), self.base.host_str().unwrap_or_default())
     }
@@ -243,7 +243,7 @@ impl JsonService {
     /// Waits for a slot if the client has a rate limit.
     async fn wait(&self) -> Result<(), ServiceError> {
         if let Some(pace) = &self.pace {
-            let place = pace.place(Instant::now())?;
+            let place = pace.reserve_slot(Instant::now())?;
             tokio::time::sleep_until(place).await;
         }
         Ok(())
@@ -329,16 +329,16 @@ mod tests {
     fn requests_above_the_rate_wait_and_a_long_queue_is_rejected() {
         let pace = RateLimiter::new(3);
         let start = Instant::now();
-        let places: Vec<Duration> = (0..9).map(|_| pace.place(start).unwrap() - start).collect();
+        let places: Vec<Duration> = (0..9).map(|_| pace.reserve_slot(start).unwrap() - start).collect();
         // Three at once, three after one second, three after two seconds.
         assert_eq!(places.iter().map(Duration::as_secs).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 1, 2, 2, 2]);
         for _ in 0..3 {
-            assert_eq!(pace.place(start).unwrap() - start, Duration::from_secs(3));
+            assert_eq!(pace.reserve_slot(start).unwrap() - start, Duration::from_secs(3));
         }
-        assert_eq!(pace.place(start), Err(ServiceError::Busy { after: Duration::from_secs(4) }));
+        assert_eq!(pace.reserve_slot(start), Err(ServiceError::Busy { after: Duration::from_secs(4) }));
         // Once the window is over, a request leaves at once.
         let later = start + Duration::from_secs(10);
-        assert_eq!(pace.place(later), Ok(later));
+        assert_eq!(pace.reserve_slot(later), Ok(later));
     }
 
     /// The dates are the examples of the three date forms in RFC 9110, and one that is 37 seconds later.
@@ -371,8 +371,8 @@ mod tests {
         let pace = RateLimiter::new(3);
         let start = Instant::now();
         pace.quiet(start + Duration::from_secs(7));
-        assert_eq!(pace.place(start), Err(ServiceError::Busy { after: Duration::from_secs(7) }));
+        assert_eq!(pace.reserve_slot(start), Err(ServiceError::Busy { after: Duration::from_secs(7) }));
         let over = start + Duration::from_secs(7);
-        assert_eq!(pace.place(over), Ok(over));
+        assert_eq!(pace.reserve_slot(over), Ok(over));
     }
 }

@@ -91,7 +91,7 @@ impl FoundRoute {
 
     /// Describes the quote source and its result relative to Bardo's own router, as a sentence; empty for the own
     /// router.
-    pub(super) fn words(&self, world: &ToolEnvironment) -> String {
+    pub(super) fn describe(&self, world: &ToolEnvironment) -> String {
         let Some(claim) = &self.claim else { return String::new() };
         let name = world.quotes.name();
         match claim.ahead_bps {

@@ -62,7 +62,7 @@ pub struct LifeConfig {
     /// Messages from the operator.
     pub words: mpsc::Receiver<SafeText>,
     /// Scenarios to play from now on.
-    pub shows: mpsc::Receiver<Scenario>,
+    pub scenarios: mpsc::Receiver<Scenario>,
     /// Progress of the current scenario.
     pub played: watch::Sender<ScenarioProgress>,
     /// Clock for vitals and scenario timing.
@@ -225,10 +225,11 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         budget: TextBudget::default(),
     };
     let brain = config.brain;
-    let (mut shows, played, clock, attendance) = (config.shows, config.played.clone(), config.clock, config.attendance);
+    let (mut scenarios, played, clock, attendance) =
+        (config.scenarios, config.played.clone(), config.clock, config.attendance);
     if brain.is_some() {
         // A Golem with a brain plays no scenarios, so there are no external events for it.
-        shows.close();
+        scenarios.close();
         played.send_modify(|played| played.cued = true);
     }
     let planner = async move {
@@ -252,7 +253,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
             leaving,
             words,
             deferred: VecDeque::new(),
-            shows,
+            scenarios,
             next,
             played,
             answers,

@@ -174,7 +174,7 @@ impl PhaseMeasure {
     pub const ALL: [Self; 5] = [Self::Drawdown, Self::Runway, Self::Failures, Self::Age, Self::Health];
 
     /// Describes this measure of a reading as a sentence fragment.
-    pub fn words(self, reading: &PhaseReading) -> String {
+    pub fn describe(self, reading: &PhaseReading) -> String {
         match self {
             Self::Drawdown => match reading.drawdown_bps {
                 Some(points) => format!("{}.{:02} % below peak", points / 100, points % 100),
@@ -333,7 +333,7 @@ impl PhaseMachine {
         if let Some((phase, measure)) = asked
             && phase > self.phase
         {
-            return Some(self.go(phase, measure.words(reading)));
+            return Some(self.go(phase, measure.describe(reading)));
         }
         if self.phase == Phase::Thriving {
             return None;
@@ -342,7 +342,7 @@ impl PhaseMachine {
             PhaseMeasure::ALL.into_iter().find(|measure| verdict(*measure, row, reading) != MeasureVerdict::Clear)
         });
         if let Some(measure) = held {
-            self.why = measure.words(reading);
+            self.why = measure.describe(reading);
             self.better_since = None;
             return None;
         }
@@ -351,7 +351,7 @@ impl PhaseMachine {
             return None;
         }
         let to = Phase::ALL.iter().rev().copied().find(|phase| *phase < self.phase).unwrap_or(Phase::Thriving);
-        let why = asked.map_or("nothing is wrong".to_owned(), |(_, measure)| measure.words(reading));
+        let why = asked.map_or("nothing is wrong".to_owned(), |(_, measure)| measure.describe(reading));
         Some(self.go(to, why))
     }
 
@@ -379,7 +379,7 @@ impl PhaseMachine {
             return None;
         };
         let since = *self.dying_since.get_or_insert(now);
-        (now.saturating_sub(since) >= self.rules.dwell_millis).then(|| measure.words(reading))
+        (now.saturating_sub(since) >= self.rules.dwell_millis).then(|| measure.describe(reading))
     }
 
     fn go(&mut self, to: Phase, why: String) -> PhaseTransition {

@@ -358,7 +358,7 @@ impl Scenario {
             when: None,
             name: None,
             caption: None,
-            now: Some("Waiting for you.".to_owned()),
+            now: Some("Waiting for your commands.".to_owned()),
             next: Some("what you ask for (:)".to_owned()),
             think,
             does: None,

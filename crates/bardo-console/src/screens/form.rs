@@ -60,11 +60,13 @@ pub fn parameter_label(name: &str) -> String {
         "chain_id" => "chain".to_owned(),
         "prefer_uniswapx" => "prefer auction".to_owned(),
         "intent_id" => "bridge order".to_owned(),
-        "slippage_bps" => "slippage, bps".to_owned(),
         "deadline" | "expires_in" => format!("{}, s", name.replace('_', " ")),
         "decay_start_time" => "price falls from, s".to_owned(),
         "decay_end_time" => "price falls until, s".to_owned(),
-        other => other.replace('_', " "),
+        other => [("_bps", "bps"), ("_seconds", "s")]
+            .into_iter()
+            .find_map(|(end, unit)| Some(format!("{}, {unit}", other.strip_suffix(end)?.replace('_', " "))))
+            .unwrap_or_else(|| other.replace('_', " ")),
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::filter::{Filter, since};
 use super::screen_dialog::{DialogOption, ScreenDialog, ScreenDialogView};
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, call, list};
+use crate::format::grouped;
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, line};
 use crate::state::call_details::transaction_link;
@@ -255,7 +256,10 @@ enum Unavailable {
 fn cancels_schedule(schedule: &ScheduleRow, then: Then) -> Confirmation {
     let left = schedule.slices.saturating_sub(schedule.done);
     let facts = vec![
-        Row::new(format!("Schedule {} {} → {}", schedule.total, schedule.token_in, schedule.token_out), Role::Dialog),
+        Row::new(
+            format!("Schedule {} {} → {}", grouped(schedule.total.as_str()), schedule.token_in, schedule.token_out),
+            Role::Dialog,
+        ),
         Row::new(
             format!("{} of {} slices are done, {left} would follow.", schedule.done, schedule.slices),
             Role::Dialog,

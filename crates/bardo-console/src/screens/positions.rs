@@ -113,9 +113,9 @@ impl<'a> Entry<'a> {
                 )
             }
             Self::Market(_, account) => format!("{} aave lending {}", account.chain, account.state().1),
-            Self::Lent(_, account, token) => format!("{} aave lending {}", account.chain, token.words()),
+            Self::Lent(_, account, token) => format!("{} aave lending {}", account.chain, token.amount_text()),
             Self::Shares(_, shares) => {
-                format!("{} vault {} {} {}", shares.chain, shares.asset, shares.state().1, shares.words())
+                format!("{} vault {} {} {}", shares.chain, shares.asset, shares.state().1, shares.amount_text())
             }
         }
     }
@@ -151,7 +151,7 @@ impl<'a> Entry<'a> {
             Self::Lent(_, _, token) => RowParts {
                 mark: (" ", Role::Text),
                 name: format!("  {}", token.token),
-                what: token.words(),
+                what: token.amount_text(),
                 figure: match (token.is_supplied(), token.is_owed()) {
                     (_, true) => (format!("owes {} % a year", token.borrow_rate), Role::TextDim),
                     (_, false) => (format!("earns {} % a year", token.supply_rate), Role::TextDim),
@@ -163,7 +163,7 @@ impl<'a> Entry<'a> {
                 RowParts {
                     mark: (mark, role),
                     name: "Vault".to_owned(),
-                    what: shares.words(),
+                    what: shares.amount_text(),
                     figure: (words, role),
                     value: shares.value_words(),
                 }

@@ -80,7 +80,7 @@ pub fn is_logged(kind: &EventKind) -> bool {
 
 /// Log line of an event; `None` for an event without one. `chains` holds the names of the chains.
 pub fn line(event: &Event, chains: &BTreeMap<u64, SafeText>) -> Option<LogLine> {
-    let (level, kind, text) = words(&event.kind, chains)?;
+    let (level, kind, text) = log_line(&event.kind, chains)?;
     Some(LogLine {
         seq: event.seq,
         at: event.at,
@@ -96,7 +96,7 @@ pub fn line(event: &Event, chains: &BTreeMap<u64, SafeText>) -> Option<LogLine> 
     })
 }
 
-fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(LogLevel, &'static str, String)> {
+fn log_line(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(LogLevel, &'static str, String)> {
     Some(match kind {
         EventKind::ToolStart(start) => (LogLevel::Detail, "tool:start", format!("{} started", start.tool_name)),
         EventKind::ToolUpdate(update) => {

@@ -250,7 +250,7 @@ fn trail_rows(rows: &mut Vec<Row>, call_details: &CallDetails) {
         Some(QueryResult::Audit { entries }) => {
             for entry in entries {
                 let words = format!("#{} {} {}", entry.seq, time_of_day(entry.at / 1000), entry.kind);
-                let text = audit_words::words(entry.kind.as_str(), &entry.body);
+                let text = audit_words::sentence_of(entry.kind.as_str(), &entry.body);
                 rows.push(Row::new(words, Role::TextDim).then(format!("  {text}"), Role::Text));
             }
         }

@@ -393,14 +393,14 @@ fn picked(model: DecisionModel<'_>) -> Vec<StyledText> {
         }
         None => vec![("nothing is selected".to_owned(), Role::TextDim)],
         Some(kind) => vec![
-            (format!("selected: {} · ", words(kind)), Role::StateCare),
+            (format!("selected: {} · ", label(kind)), Role::StateCare),
             ("Enter".to_owned(), Role::Key),
             (" confirms".to_owned(), Role::StateCare),
         ],
     }
 }
 
-fn words(kind: AnswerKind) -> &'static str {
+fn label(kind: AnswerKind) -> &'static str {
     match kind {
         AnswerKind::Once => "approve once",
         AnswerKind::Similar => "approve similar for a while…",
@@ -789,11 +789,11 @@ fn answer_rows(model: DecisionModel<'_>, question: &Question, columns: usize) ->
             let letter = offered.kind.letter();
             match &offered.why_not {
                 // Struck out with characters, because not every terminal supports the attribute.
-                _ if model.read_only => vec![(format!("-{letter}- {}", words(offered.kind)), Role::TextDim)],
-                Some(_) => vec![(format!("-{letter}- {}", words(offered.kind)), Role::TextDim)],
-                None if chosen => vec![(format!("▸{letter} {}", words(offered.kind)), Role::Selection)],
+                _ if model.read_only => vec![(format!("-{letter}- {}", label(offered.kind)), Role::TextDim)],
+                Some(_) => vec![(format!("-{letter}- {}", label(offered.kind)), Role::TextDim)],
+                None if chosen => vec![(format!("▸{letter} {}", label(offered.kind)), Role::Selection)],
                 None => {
-                    vec![(format!(" {letter}"), Role::Key), (format!(" {}", words(offered.kind)), Role::Dialog)]
+                    vec![(format!(" {letter}"), Role::Key), (format!(" {}", label(offered.kind)), Role::Dialog)]
                 }
             }
         })

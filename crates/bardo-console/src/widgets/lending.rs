@@ -65,11 +65,10 @@ impl DebtEffect {
     }
 
     /// Health factors, such as `health 2.80 → 4.68`.
-    fn words(&self) -> String {
-        let short = |factor: &SafeText| factor.as_str().split(" (").next().unwrap_or_default().to_owned();
+    fn health_text(&self) -> String {
         match self.before.as_str() == self.after.as_str() {
-            true => format!("health {}", short(&self.after)),
-            false => format!("health {} → {}", short(&self.before), short(&self.after)),
+            true => format!("health {}", self.after),
+            false => format!("health {} → {}", self.before, self.after),
         }
     }
 }
@@ -165,7 +164,7 @@ impl CardView for LendingModel {
         let status = self.call.status;
         let mut groups = vec![Group::new(0, self.what(), Role::Text)];
         if let Some(effect) = &self.effect {
-            groups.push(Group::new(1, format!("  {}", effect.words()), Role::TextDim));
+            groups.push(Group::new(1, format!("  {}", effect.health_text()), Role::TextDim));
         }
         if self.matched == Some(false) {
             groups.insert(0, Group::new(0, "Chain disagrees ✕  ".to_owned(), Role::StateBad));

@@ -141,7 +141,7 @@ pub fn quote_answer(split: bool, impact: f64) -> (Value, Value) {
     let hints = json!({
         "amount_in_usd": "853.14", "amount_out_usd": "852.546103", "minimum_out": "848.283372",
         "price_out_per_in": "3410.184412", "price_in_per_out": "0.00029324", "price_impact_with_fee_pct": "0.0702",
-        "gas_units": 196_000, "slippage_bps": 50, "block_number": 1285, "source": "own router over on-chain pools",
+        "gas_units": 196_000, "slippage_bps": 50, "block_number": 1285, "source": "Bardo's own router over on-chain pools",
         "uniswapx": {"offered": false, "preferred": true, "why": "no order service is connected"}, "warnings": [],
     });
     (data, hints)

@@ -158,7 +158,7 @@ impl GolemActor {
             stop: context.stop,
             leaving: context.leaving,
             words: context.words,
-            shows: context.shows,
+            scenarios: context.scenarios,
             played: self.played,
             attendance: context.attendance,
             clock: context.clock,

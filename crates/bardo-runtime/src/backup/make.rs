@@ -107,18 +107,12 @@ fn is_copies(name: &str) -> bool {
     name.strip_prefix(COPIES).is_some_and(|number| number.len() == DIGITS && number.bytes().all(is_digit))
 }
 
-/// Writes a backup of the configured data folder to `file`, encrypted with `passphrase`. Sessions go on meanwhile; each
-/// database is copied as it is at one moment. `now` is in milliseconds since the Unix epoch. Blocks.
+/// Checks what can be checked before a passphrase is typed: there is a data folder, and `file` is free and lies outside
+/// of it. Nothing is written.
 ///
 /// # Errors
-/// [`BackupError`]; `file` is then unchanged.
-pub fn make(
-    config: &Config,
-    file: &Path,
-    passphrase: &Password,
-    options: BackupOptions,
-    now: u64,
-) -> Result<BackupSummary, BackupError> {
+/// [`BackupError`] that says what is wrong.
+pub fn check_before_backup(config: &Config, file: &Path, options: BackupOptions) -> Result<(), BackupError> {
     if !options.replace && file.symlink_metadata().is_ok() {
         return Err(BackupError::Exists(file.to_owned()));
     }
@@ -131,6 +125,23 @@ pub fn make(
     if folder_at.map_err(BackupError::file(folder))?.starts_with(data_at.map_err(BackupError::file(data))?) {
         return Err(BackupError::Inside(file.to_owned()));
     }
+    Ok(())
+}
+
+/// Writes a backup of the configured data folder to `file`, encrypted with `passphrase`. Sessions go on meanwhile; each
+/// database is copied as it is at one moment. `now` is in milliseconds since the Unix epoch. Blocks.
+///
+/// # Errors
+/// [`BackupError`]; `file` is then unchanged.
+pub fn make(
+    config: &Config,
+    file: &Path,
+    passphrase: &Password,
+    options: BackupOptions,
+    now: u64,
+) -> Result<BackupSummary, BackupError> {
+    check_before_backup(config, file, options)?;
+    let data = &config.data_dir.value;
     let copies = Copies::begin(data)?;
     let mut sources = Vec::new();
     add_data(data, &copies.path, options, &mut sources)?;
@@ -141,7 +152,10 @@ pub fn make(
     failpoint::reach(Failpoint::BackupCopied);
     // For display only: a machine without the file has no name here.
     let host = regular_file::read_text(Path::new("/etc/hostname"), 256).unwrap_or_default();
-    let made_from = format!("{} {}", host.trim(), data.display());
+    let made_from = match host.trim() {
+        "" => data.display().to_string(),
+        host => format!("{} on {host}", data.display()),
+    };
     let manifest = BackupManifest {
         format: FORMAT,
         bardo: SafeText::clean(env!("CARGO_PKG_VERSION"), 40),

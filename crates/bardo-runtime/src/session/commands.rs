@@ -211,7 +211,7 @@ impl SessionState {
             return Err(CommandError::OtherRole { show: name.to_owned(), role: role.clone() });
         }
         let asked_at = self.sources.clock.steady_millis();
-        lines.shows.try_send(scenario.clone()).map_err(|_| CommandError::NoPlayer)?;
+        lines.scenarios.try_send(scenario.clone()).map_err(|_| CommandError::NoPlayer)?;
         let waits = self.sources.queue.as_ref().is_some_and(|queue| !queue.pending().is_empty());
         let result = match waits {
             true => format!("scenario {name} starts once the Golem's open decision is answered"),

@@ -39,7 +39,7 @@ impl SessionState {
             AccountKind::Delegated => true,
             AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded | AccountKind::Safe => false,
         };
-        let words = words(delegated);
+        let words = revoked_sentence(delegated);
         self.report(&words);
         self.stats().remark(&words);
         let body = json!({
@@ -77,7 +77,7 @@ impl SessionState {
     }
 }
 
-fn words(delegated: bool) -> String {
+fn revoked_sentence(delegated: bool) -> String {
     let after = match delegated {
         true => {
             "The session key is revoked for good. The on-chain delegation is still active until it expires: its owner must \
@@ -96,9 +96,11 @@ mod tests {
 
     #[test]
     fn allowances_and_orders_are_listed_only_for_chains_that_have_some() {
-        assert!(words(true).contains("revoked for good") && !words(true).contains("again"));
-        assert!(words(true).contains("its owner must disable it") && !words(false).contains("owner"));
+        assert!(revoked_sentence(true).contains("revoked for good") && !revoked_sentence(true).contains("again"));
+        assert!(
+            revoked_sentence(true).contains("its owner must disable it") && !revoked_sentence(false).contains("owner")
+        );
         // The screen keeps at most this many characters.
-        assert!(words(true).chars().count() <= 400);
+        assert!(revoked_sentence(true).chars().count() <= 400);
     }
 }

@@ -209,7 +209,7 @@ pub(super) struct SessionChannels {
 /// Channels to the actor.
 pub(super) struct ActorChannels {
     pub words: mpsc::Sender<SafeText>,
-    pub shows: mpsc::Sender<Scenario>,
+    pub scenarios: mpsc::Sender<Scenario>,
 }
 
 impl SessionChannels {
@@ -248,8 +248,8 @@ impl SessionState {
     ) {
         let state = Arc::new(self);
         let (words, heard) = mpsc::channel(WAITING);
-        let (shows, asked) = mpsc::channel(WAITING);
-        let lines = ActorChannels { words, shows };
+        let (scenarios, asked) = mpsc::channel(WAITING);
+        let lines = ActorChannels { words, scenarios };
         let mut tasks = JoinSet::new();
         let events = state.sources.fabric.subscribe(super::watching::WINDOW);
         let (close, closing) = oneshot::channel();
@@ -273,7 +273,7 @@ impl SessionState {
             clock: state.sources.clock.clone(),
             phase: state.control.phase.clone(),
             words: heard,
-            shows: asked,
+            scenarios: asked,
             stop: state.links.stop.subscribe(),
             role: state.role.clone(),
             roles: Arc::clone(&state.sources.roles),

@@ -39,7 +39,7 @@ impl SessionState {
                 continue;
             }
             match self.shares(chain, account).await {
-                Ok(left) => stays.extend(left.iter().map(|one| words(chain, one))),
+                Ok(left) => stays.extend(left.iter().map(|one| describe(chain, one))),
                 Err(words) => stays.push(words),
             }
             stays.extend(failures);
@@ -52,7 +52,7 @@ impl SessionState {
         let mut all = Vec::new();
         for chain in self.sources.world.chains() {
             match self.shares(chain, account).await {
-                Ok(left) => all.extend(left.iter().map(|one| words(chain, one))),
+                Ok(left) => all.extend(left.iter().map(|one| describe(chain, one))),
                 Err(words) => all.push(words),
             }
         }
@@ -83,7 +83,7 @@ fn for_others(held: &[VaultHolding]) -> BTreeMap<Address, Address> {
 }
 
 /// Sentence about shares that stay.
-fn words(chain: &ConnectedChain, one: &VaultHolding) -> String {
+fn describe(chain: &ConnectedChain, one: &VaultHolding) -> String {
     let (place, vault) = (&chain.network().name, one.vault);
     match &one.pays {
         Ok(_) if one.is_short() => format!(

@@ -20,7 +20,7 @@ use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 
 /// Formats a change of one field in one line.
-fn words(change: &FieldChange) -> SafeText {
+fn describe(change: &FieldChange) -> SafeText {
     SafeText::clean(&format!("{}: {} → {}", change.field, change.from, change.to), MAX_CHANGE)
 }
 
@@ -334,7 +334,7 @@ impl OperatorPolicyEngine {
                 "policy": policy.hash(), "name": policy.name(), "by": by,
                 "second_approval": second.as_ref().map(GivenPolicyApproval::to_json),
                 "asks_second": second_json(&policy),
-                "changes": changes.iter().map(words).collect::<Vec<_>>(),
+                "changes": changes.iter().map(describe).collect::<Vec<_>>(),
             });
             let golem_id = GolemId::operator();
             let entry = LogEntry { kind, call_id: None, golem_id: &golem_id, body: &body };
@@ -346,7 +346,7 @@ impl OperatorPolicyEngine {
 
     fn keep_soon(&self, policy: Arc<Policy>, changes: &[FieldChange]) {
         let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else { return };
-        let (store, changes) = (self.store.clone(), changes.iter().map(words).collect::<Vec<_>>());
+        let (store, changes) = (self.store.clone(), changes.iter().map(describe).collect::<Vec<_>>());
         let since = self.resumed_at.get().copied().unwrap_or_default();
         runtime.spawn(async move {
             let kept = store.write(move |transaction| -> Result<(), AcceptError> {
@@ -388,7 +388,7 @@ impl OperatorPolicyEngine {
                 }
                 let now = ledger::clock(transaction)?.max(since);
                 policy::store_policy(transaction, &both, now)?;
-                let changes = held.changes(&both).iter().map(words).collect::<Vec<_>>();
+                let changes = held.changes(&both).iter().map(describe).collect::<Vec<_>>();
                 let body = json!({
                     "policy": both.hash(), "name": both.name(), "changes": changes, "asks_second": second_json(&both),
                 });

@@ -144,7 +144,7 @@ fn changes(question: &Question, action: &ActionRequest) -> DetailSection {
         changes.row(
             "gas at most",
             format_args!(
-                "{} of the native token ({})",
+                "{} of the chain's own token ({})",
                 short(&TokenAmount::ether(bound.content.worst_gas).to_string()),
                 cents(action.costs.gas)
             ),

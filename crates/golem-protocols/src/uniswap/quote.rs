@@ -276,7 +276,7 @@ pub struct LocalRouter;
 
 impl QuoteSource for LocalRouter {
     fn name(&self) -> &'static str {
-        "own router over on-chain pools"
+        "Bardo's own router over on-chain pools"
     }
 
     fn quote<'a>(&'a self, ask: &'a QuoteRequest<'a>) -> BoxFuture<'a, Result<QuotedRoute, QuoteError>> {

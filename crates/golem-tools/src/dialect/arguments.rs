@@ -162,7 +162,7 @@ impl Parameter {
             (ParameterKind::Objects, Value::Array(items)) if items.iter().all(Value::is_object) => {
                 Ok(Value::Array(items))
             }
-            (kind, _) => Err(invalid(name, &format_args!("expected {}", kind.words()))),
+            (kind, _) => Err(invalid(name, &format_args!("expected {}", kind.expected_form()))),
         }
     }
 }
@@ -173,7 +173,7 @@ fn is_amount(name: &str) -> bool {
 }
 
 impl ParameterKind {
-    const fn words(self) -> &'static str {
+    const fn expected_form(self) -> &'static str {
         match self {
             Self::Text => "a text",
             Self::TextOrNull => "a text or null",

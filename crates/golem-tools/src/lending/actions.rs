@@ -129,7 +129,7 @@ pub(crate) enum LendingKind {
 
 impl LendingKind {
     /// Verb of the action at the beginning of a sentence, and what it does it to.
-    fn words(self) -> [&'static str; 2] {
+    fn verb_and_preposition(self) -> [&'static str; 2] {
         match self {
             Self::Supply => ["Supply", "to Aave"],
             Self::Withdraw => ["Withdraw", "from Aave"],
@@ -151,13 +151,13 @@ pub struct LendingPlan {
 
 impl LendingPlan {
     fn sentence(&self, amount: &TokenAmount) -> String {
-        let [verb, place] = self.kind.words();
+        let [verb, place] = self.kind.verb_and_preposition();
         format!("{verb} {} {} {place}", whole(amount), self.symbol)
     }
 
     /// The same after it was done.
     fn done(&self, amount: &TokenAmount) -> String {
-        let [_, place] = self.kind.words();
+        let [_, place] = self.kind.verb_and_preposition();
         let verb = match self.kind {
             LendingKind::Supply => "Supplied",
             LendingKind::Withdraw => "Withdrew",

@@ -181,7 +181,7 @@ async fn a_decision_is_in_the_audit_log_as_the_agents_cleaned_words() {
     assert!(all.iter().all(|text| !text.chars().any(is_hostile)), "{all:?}");
     assert!(body["words"].as_str().unwrap().contains("half"), "{body}");
     assert_eq!((&body["tool_calls"][0]["n"], &body["name"]), (&json!(1.5), &json!("default")));
-    let shown = bardo_session::audit_words::words(&entry.kind, &body);
+    let shown = bardo_session::audit_words::sentence_of(&entry.kind, &body);
     assert!(shown.as_str().starts_with("the agent's own words about"), "{}", shown.as_str());
 }
 

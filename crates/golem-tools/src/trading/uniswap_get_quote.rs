@@ -315,7 +315,7 @@ async fn answer(
         "mev": size.into_iter().collect::<Vec<_>>(),
     });
     let said = summary(ask, params, route, &terms, &way, warning.map(|(_, words)| words));
-    let explanation = [said.0, found.words(&context.world), said.1].concat();
+    let explanation = [said.0, found.describe(&context.world), said.1].concat();
     let permit = claim.as_ref().and_then(|claim| claim.permit.as_ref()).filter(|_| way.auction.is_none());
     let output = Output {
         quote_id: context.call_id().to_string(),

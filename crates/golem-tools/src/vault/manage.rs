@@ -90,7 +90,7 @@ pub struct Output {
 }
 
 /// Values kept from preparation for the result.
-pub struct ManagePlan {
+pub struct ManagedCall {
     pub(super) call: ManageCall,
     pub(super) target: Address,
     /// Description of the vault; `None` for a new one.
@@ -229,13 +229,13 @@ pub(super) async fn deploy(
     chain: &ConnectedChain,
     (account, factory): (Address, Address),
     (call, sentence): (ManageCall, String),
-) -> Result<(Proposal, ManagePlan), ToolError> {
+) -> Result<(Proposal, ManagedCall), ToolError> {
     context.step("Simulating via Revm");
     let calls = [ForkCall::new(account, factory, call.calldata(account))];
     let simulation = tried(chain, alloy::eips::BlockId::latest(), &calls).await?;
     let main = leg(factory, &call, account, simulation.gas_used());
     let proposed = proposal(context, chain, (account, main), Parts::default(), &format!("Deploy {sentence}"));
-    let plan = ManagePlan {
+    let plan = ManagedCall {
         call,
         target: factory,
         vault: None,
@@ -259,7 +259,7 @@ pub(super) async fn quiet(
     (chain, account, vault): (&ConnectedChain, Address, Vault),
     call: ManageCall,
     [intention, done]: [String; 2],
-) -> Result<(Proposal, ManagePlan), ToolError> {
+) -> Result<(Proposal, ManagedCall), ToolError> {
     context.step("Simulating via Revm");
     let calls = [ForkCall::new(account, vault.address, call.calldata(account))];
     let simulation = tried(chain, alloy::eips::BlockId::hash(vault.head.hash), &calls).await?;
@@ -267,7 +267,7 @@ pub(super) async fn quiet(
     let proposed = proposal(context, chain, (account, main), Parts::default(), &intention);
     let (target, chain_id, vault) = (vault.address, chain.network().chain_id, Some(vault));
     let (settled, harvested, unfinished, last) = (None, None, None, None);
-    Ok((proposed, ManagePlan { call, target, vault, chain_id, intention, done, settled, harvested, unfinished, last }))
+    Ok((proposed, ManagedCall { call, target, vault, chain_id, intention, done, settled, harvested, unfinished, last }))
 }
 
 /// Prepares a settlement at a valuation that was stated before.
@@ -278,7 +278,7 @@ pub(super) async fn settle(
     context: &CallContext,
     (chain, account, vault): (&ConnectedChain, Address, Vault),
     total: U256,
-) -> Result<(Proposal, ManagePlan), ToolError> {
+) -> Result<(Proposal, ManagedCall), ToolError> {
     context.step("Simulating via Revm");
     let (call, target) = (ManageCall::Settle { total }, vault.address);
     // With any allowance, to see how much the settlement takes.
@@ -315,7 +315,7 @@ pub(super) async fn settle(
     let done = format!("Settled {what}");
     let (settled, vault, chain_id) = (Some([comes, leaves]), Some(vault), chain.network().chain_id);
     let (harvested, unfinished, last) = (None, None, None);
-    Ok((proposed, ManagePlan { call, target, vault, chain_id, intention, done, settled, harvested, unfinished, last }))
+    Ok((proposed, ManagedCall { call, target, vault, chain_id, intention, done, settled, harvested, unfinished, last }))
 }
 
 /// Tokens of settled deposits and withdrawals, by the vault's events.
@@ -349,7 +349,7 @@ fn deployed(factory: Address, committed: &CommitOutcome) -> Option<Address> {
 
 pub(super) fn output(
     context: &CallContext,
-    plan: ManagePlan,
+    plan: ManagedCall,
     committed: &CommitOutcome,
 ) -> Result<ToolReply<Output>, ToolError> {
     let sent = PlanReceipt::of(context, committed)?;
@@ -417,7 +417,7 @@ pub(super) fn output(
 ///
 /// # Errors
 /// [`StepFailure`] if the step does not succeed; the vault is valued then, and a call with the valuation stated settles it.
-pub(super) async fn settle_next(steps: &StepCaller, plan: &mut ManagePlan) -> Result<(), StepFailure> {
+pub(super) async fn settle_next(steps: &StepCaller, plan: &mut ManagedCall) -> Result<(), StepFailure> {
     let ManageCall::Value { total } = plan.call else { return Ok(()) };
     let failed = |error: ToolError| StepFailure { status: CallStatus::Error, error };
     let Some(vault) = &plan.vault else { return Ok(()) };
@@ -450,7 +450,7 @@ pub(super) async fn settle_next(steps: &StepCaller, plan: &mut ManagePlan) -> Re
 /// [`StepFailure`] if the step does not succeed; the earnings are the depositors' then, and stay supplied.
 pub(super) async fn withdraw_next(
     steps: &StepCaller,
-    plan: &mut ManagePlan,
+    plan: &mut ManagedCall,
     earned: String,
 ) -> Result<(), StepFailure> {
     let Some(vault) = &plan.vault else { return Ok(()) };
@@ -485,7 +485,7 @@ pub(super) async fn withdraw_next(
 /// [`StepFailure`] if the chain cannot be read.
 pub(super) async fn teardown_steps(
     context: &CallContext,
-    plan: &ManagePlan,
+    plan: &ManagedCall,
 ) -> Result<Vec<(&'static str, serde_json::Value)>, StepFailure> {
     let failed = |error: ToolError| StepFailure { status: CallStatus::Error, error };
     let Some(vault) = &plan.vault else { return Ok(Vec::new()) };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use alloy::primitives::{B256, keccak256};
 
-use super::manage::{self, ManagePlan, Output};
+use super::manage::{self, ManagedCall, Output};
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
 use crate::shared::invalid;
 use bardo_base::contracts::KnownContract;
@@ -71,13 +71,13 @@ impl WriteTool for VaultDeploy {
     };
     type Params = Params;
     type Output = Output;
-    type Plan = ManagePlan;
+    type Plan = ManagedCall;
 
     fn example() -> Value {
         json!({"token": "USDC", "name": "My vault", "symbol": "mV", "chain": "ethereum"})
     }
 
-    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, ManagePlan), ToolError> {
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, ManagedCall), ToolError> {
         manage::refuse_paper(context)?;
         let chain = context.world.chain(&params.chain)?;
         let account = context.world.account(None)?;
@@ -102,7 +102,7 @@ impl WriteTool for VaultDeploy {
 
     fn output(
         context: &CallContext,
-        plan: ManagePlan,
+        plan: ManagedCall,
         committed: &CommitOutcome,
     ) -> Result<ToolReply<Output>, ToolError> {
         manage::output(context, plan, committed)

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::earnings::Earnings;
-use super::manage::{self, ManagePlan, Output};
+use super::manage::{self, ManagedCall, Output};
 use crate::engine::{CallContext, StepCaller, StepFailure, ToolDef, ToolReply, WriteTool};
 use crate::shared::invalid;
 use bardo_base::error::ToolError;
@@ -32,7 +32,7 @@ pub struct Params {
 
 /// Values kept from preparation: the valuation, and the earnings in whole tokens.
 pub struct HarvestPlan {
-    manage: ManagePlan,
+    manage: ManagedCall,
     earned: String,
 }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::manage::{self, ManagePlan, Output};
+use super::manage::{self, ManagedCall, Output};
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
 use crate::shared::invalid;
 use bardo_base::error::ToolError;
@@ -61,13 +61,13 @@ impl WriteTool for VaultPause {
     };
     type Params = Params;
     type Output = Output;
-    type Plan = ManagePlan;
+    type Plan = ManagedCall;
 
     fn example() -> Value {
         json!({"vault_address": "0x0000000000000000000000000000000000000001", "chain": "ethereum"})
     }
 
-    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, ManagePlan), ToolError> {
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, ManagedCall), ToolError> {
         manage::refuse_paper(context)?;
         let (chain, account, vault, _) = manage::open(context, &params.chain, &params.vault_address).await?;
         if vault.is_paused {
@@ -79,7 +79,7 @@ impl WriteTool for VaultPause {
 
     fn output(
         context: &CallContext,
-        plan: ManagePlan,
+        plan: ManagedCall,
         committed: &CommitOutcome,
     ) -> Result<ToolReply<Output>, ToolError> {
         manage::output(context, plan, committed)

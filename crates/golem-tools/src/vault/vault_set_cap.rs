@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::manage::{self, ManagePlan, Output};
+use super::manage::{self, ManagedCall, Output};
 use crate::engine::{CallContext, ToolDef, ToolReply, WriteTool};
 use bardo_base::error::ToolError;
 use bardo_base::model::{
@@ -63,13 +63,13 @@ impl WriteTool for VaultSetCap {
     };
     type Params = Params;
     type Output = Output;
-    type Plan = ManagePlan;
+    type Plan = ManagedCall;
 
     fn example() -> Value {
         json!({"vault_address": "0x0000000000000000000000000000000000000001", "cap": "50000", "chain": "ethereum"})
     }
 
-    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, ManagePlan), ToolError> {
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, ManagedCall), ToolError> {
         manage::refuse_paper(context)?;
         let (chain, account, vault, _) = manage::open(context, &params.chain, &params.vault_address).await?;
         let cap = TokenAmount::parse(&params.cap, vault.asset.decimals)?.raw();
@@ -81,7 +81,7 @@ impl WriteTool for VaultSetCap {
 
     fn output(
         context: &CallContext,
-        plan: ManagePlan,
+        plan: ManagedCall,
         committed: &CommitOutcome,
     ) -> Result<ToolReply<Output>, ToolError> {
         manage::output(context, plan, committed)

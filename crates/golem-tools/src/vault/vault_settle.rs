@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::earnings::Earnings;
-use super::manage::{self, ManagePlan, Output};
+use super::manage::{self, ManagedCall, Output};
 use crate::engine::{CallContext, StepCaller, StepFailure, ToolDef, ToolReply, WriteTool};
 use bardo_base::error::ToolError;
 use bardo_base::model::{
@@ -71,13 +71,13 @@ impl WriteTool for VaultSettle {
     };
     type Params = Params;
     type Output = Output;
-    type Plan = ManagePlan;
+    type Plan = ManagedCall;
 
     fn example() -> Value {
         json!({"vault_address": "0x0000000000000000000000000000000000000001", "chain": "ethereum"})
     }
 
-    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, ManagePlan), ToolError> {
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, ManagedCall), ToolError> {
         manage::refuse_paper(context)?;
         let (chain, account, vault, _) = manage::open(context, &params.chain, &params.vault_address).await?;
         let total = match &params.new_total_assets {
@@ -96,7 +96,7 @@ impl WriteTool for VaultSettle {
     async fn carry_on(
         _context: &CallContext,
         steps: &StepCaller,
-        plan: &mut ManagePlan,
+        plan: &mut ManagedCall,
         committed: &CommitOutcome,
     ) -> Result<(), StepFailure> {
         let _valued = committed;
@@ -105,7 +105,7 @@ impl WriteTool for VaultSettle {
 
     fn output(
         context: &CallContext,
-        plan: ManagePlan,
+        plan: ManagedCall,
         committed: &CommitOutcome,
     ) -> Result<ToolReply<Output>, ToolError> {
         manage::output(context, plan, committed)

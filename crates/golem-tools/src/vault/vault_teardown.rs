@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::manage::{self, ManagePlan, Output};
+use super::manage::{self, ManagedCall, Output};
 use crate::engine::{CallContext, StepCaller, StepFailure, ToolDef, ToolReply, WriteTool};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
@@ -64,13 +64,13 @@ impl WriteTool for VaultTeardown {
     };
     type Params = Params;
     type Output = Output;
-    type Plan = ManagePlan;
+    type Plan = ManagedCall;
 
     fn example() -> Value {
         json!({"vault_address": "0x0000000000000000000000000000000000000001", "chain": "ethereum"})
     }
 
-    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, ManagePlan), ToolError> {
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, ManagedCall), ToolError> {
         manage::refuse_paper(context)?;
         let (chain, account, vault, _) = manage::open(context, &params.chain, &params.vault_address).await?;
         let left = vault.shares(vault.total_shares)?;
@@ -90,7 +90,7 @@ impl WriteTool for VaultTeardown {
     async fn carry_on(
         context: &CallContext,
         steps: &StepCaller,
-        plan: &mut ManagePlan,
+        plan: &mut ManagedCall,
         committed: &CommitOutcome,
     ) -> Result<(), StepFailure> {
         let _capped = committed;
@@ -116,7 +116,7 @@ impl WriteTool for VaultTeardown {
 
     fn output(
         context: &CallContext,
-        plan: ManagePlan,
+        plan: ManagedCall,
         committed: &CommitOutcome,
     ) -> Result<ToolReply<Output>, ToolError> {
         manage::output(context, plan, committed)

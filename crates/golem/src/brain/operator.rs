@@ -286,7 +286,7 @@ pub fn concrete(tool: &str, kind: &str) -> Option<&'static str> {
 /// Parses a command into a call of one of the eight tools or `act`; `None` if it names none of them. `schema_of`
 /// returns the schema of a concrete tool, which decides whether a value is a number or text.
 pub fn command(said: &str, schema_of: impl Fn(&str) -> Value) -> Option<(&'static str, Value)> {
-    let mut words = words(said).into_iter();
+    let mut words = command_words(said).into_iter();
     let first = words.next()?;
     let name = AGENT_TOOLS.iter().map(|tool| tool.name).chain([ACT]).find(|name| *name == first.text)?;
     let own = match AGENT_TOOLS.iter().find(|tool| tool.name == name).or(AGENT_TOOLS.first()) {
@@ -385,7 +385,7 @@ struct CommandWord {
     text: String,
 }
 
-fn words(said: &str) -> Vec<CommandWord> {
+fn command_words(said: &str) -> Vec<CommandWord> {
     let mut all = Vec::new();
     let mut word: Option<CommandWord> = None;
     let mut quote = None;

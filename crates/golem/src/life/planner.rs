@@ -40,17 +40,17 @@ enum WaitEnd {
     /// The Golem must leave.
     Leaves,
     /// Another scenario must be played.
-    AnotherShow,
+    AnotherScenario,
 }
 
 /// Step that is shown, with its place in the scenario.
 struct ShownStep<'a> {
-    show: &'a str,
-    beat: &'a ScenarioStep,
+    scenario: &'a str,
+    step: &'a ScenarioStep,
     /// Start of the scenario on the clock's steady scale, in milliseconds.
     begun: u64,
     /// Number of the step and the total.
-    step: Option<(u32, u32)>,
+    place: Option<(u32, u32)>,
     /// True if the scenario stands still while a decision about the step is open.
     stands_still: bool,
 }
@@ -79,7 +79,7 @@ pub(super) struct Planner {
     pub(super) words: mpsc::Receiver<SafeText>,
     /// Commands that wait for the end of a step's call.
     pub(super) deferred: VecDeque<SafeText>,
-    pub(super) shows: mpsc::Receiver<Scenario>,
+    pub(super) scenarios: mpsc::Receiver<Scenario>,
     /// Scenario to play next.
     pub(super) next: Option<Scenario>,
     pub(super) played: watch::Sender<ScenarioProgress>,
@@ -93,10 +93,10 @@ pub(super) struct Planner {
 impl Planner {
     /// Plays one scenario after the other, until the Golem must leave.
     pub(super) async fn play(mut self, first: Scenario) {
-        let mut show = first;
-        while !self.show(&show).await {
+        let mut scenario = first;
+        while !self.play_scenario(&scenario).await {
             let Some(next) = self.next.take() else { return };
-            show = next;
+            scenario = next;
             self.played.send_replace(ScenarioProgress::default());
             self.answers.clear();
         }
@@ -104,25 +104,25 @@ impl Planner {
 
     /// Plays a scenario and then its repeated steps. Returns true if the Golem must leave, and false if another
     /// scenario must be played.
-    async fn show(&mut self, scenario: &Scenario) -> bool {
+    async fn play_scenario(&mut self, scenario: &Scenario) -> bool {
         let begun = self.clock.steady_millis();
         self.played.send_modify(|played| played.begun = Some(begun));
-        for (number, beat) in (1_usize..).zip(&scenario.steps) {
+        for (number, step) in (1_usize..).zip(&scenario.steps) {
             let held = self.played.borrow().held;
-            let due = begun.saturating_add(held).saturating_add(beat.at.saturating_mul(1_000));
+            let due = begun.saturating_add(held).saturating_add(step.at.saturating_mul(1_000));
             if let Some(over) = self.wait(due).await {
                 return over == WaitEnd::Leaves;
             }
-            if !self.is_on(beat) {
+            if !self.is_on(step) {
                 self.played.send_modify(|played| played.skipped += 1);
                 continue;
             }
-            let step = u32::try_from(number).ok().zip(u32::try_from(scenario.steps.len()).ok());
+            let place = u32::try_from(number).ok().zip(u32::try_from(scenario.steps.len()).ok());
             // A single step has no progress to show.
-            let step = step.filter(|(_, of)| *of > 1);
-            let missed = self.beat(scenario, beat, begun, step).await;
+            let place = place.filter(|(_, of)| *of > 1);
+            let missed = self.play_step(scenario, step, begun, place).await;
             self.played.send_modify(|played| {
-                played.missed.extend(missed.map(|missed| format!("beat {number} at {} s: {missed}", beat.at)));
+                played.missed.extend(missed.map(|missed| format!("beat {number} at {} s: {missed}", step.at)));
                 played.steps += 1;
             });
         }
@@ -135,19 +135,19 @@ impl Planner {
                 }
             }
         }
-        for beat in scenario.later.iter().cycle() {
-            let due = self.clock.steady_millis().saturating_add(beat.at.saturating_mul(1_000));
+        for step in scenario.later.iter().cycle() {
+            let due = self.clock.steady_millis().saturating_add(step.at.saturating_mul(1_000));
             if let Some(over) = self.wait(due).await {
                 return over == WaitEnd::Leaves;
             }
-            if !self.is_on(beat) {
+            if !self.is_on(step) {
                 continue;
             }
-            if let Some(missed) = self.beat(scenario, beat, begun, None).await {
+            if let Some(missed) = self.play_step(scenario, step, begun, None).await {
                 self.played.send_modify(|played| {
                     // The repetition has no end, so the list needs a limit.
                     if played.missed.len() < MOST_MISSED {
-                        let at = beat.at;
+                        let at = step.at;
                         played.missed.push(format!("a repeated step, {at} s after the previous one: {missed}"));
                     }
                 });
@@ -168,9 +168,9 @@ impl Planner {
                 self.handle_command(&said).await;
                 continue;
             }
-            if let Ok(show) = self.shows.try_recv() {
-                self.next = Some(show);
-                return Some(WaitEnd::AnotherShow);
+            if let Ok(scenario) = self.scenarios.try_recv() {
+                self.next = Some(scenario);
+                return Some(WaitEnd::AnotherScenario);
             }
             let now = self.clock.steady_millis();
             // Under exit-only and flatten the pipeline allows exits: the planner continues, and other actions are
@@ -187,45 +187,45 @@ impl Planner {
                 said = self.words.recv(), if !self.words.is_closed() => if let Some(said) = said {
                     self.handle_command(&said).await;
                 },
-                show = self.shows.recv(), if !self.shows.is_closed() => if let Some(show) = show {
-                    self.next = Some(show);
-                    return Some(WaitEnd::AnotherShow);
+                scenario = self.scenarios.recv(), if !self.scenarios.is_closed() => if let Some(scenario) = scenario {
+                    self.next = Some(scenario);
+                    return Some(WaitEnd::AnotherScenario);
                 },
             }
         }
     }
 
     /// True if the step has no condition, or its condition holds now.
-    fn is_on(&self, beat: &ScenarioStep) -> bool {
-        beat.when.as_ref().is_none_or(|when| when.holds(self.agent.phase(), &self.played.borrow().outcomes))
+    fn is_on(&self, step: &ScenarioStep) -> bool {
+        step.when.as_ref().is_none_or(|when| when.holds(self.agent.phase(), &self.played.borrow().outcomes))
     }
 
-    /// Plays one step; `step` is its number and the total. Returns the deviation from its expectations, if any.
-    async fn beat(
+    /// Plays one step; `place` is its number and the total. Returns the deviation from its expectations, if any.
+    async fn play_step(
         &mut self,
         scenario: &Scenario,
-        beat: &ScenarioStep,
+        step: &ScenarioStep,
         begun: u64,
-        step: Option<(u32, u32)>,
+        place: Option<(u32, u32)>,
     ) -> Option<String> {
-        let shown = ShownStep { show: &scenario.name, beat, begun, step, stands_still: scenario.stands_still };
+        let shown = ShownStep { scenario: &scenario.name, step, begun, place, stands_still: scenario.stands_still };
         let mut call =
-            StepCall { amount: beat.amount().map(str::to_owned), events: StepEvents::default(), waits: false };
-        self.caption(&shown, beat.caption.as_deref(), &call);
-        if let Some(now) = &beat.now {
-            self.now(&shown, now, beat.next.as_deref(), &call);
+            StepCall { amount: step.amount().map(str::to_owned), events: StepEvents::default(), waits: false };
+        self.caption(&shown, step.caption.as_deref(), &call);
+        if let Some(now) = &step.now {
+            self.now(&shown, now, step.next.as_deref(), &call);
         }
-        if let Some(text) = &beat.think {
+        if let Some(text) = &step.think {
             self.think(&call.text(text));
         }
-        let does = beat.does.as_deref()?;
-        let params = if beat.params.is_null() { json!({}) } else { beat.params_with(&self.answers) };
+        let does = step.does.as_deref()?;
+        let params = if step.params.is_null() { json!({}) } else { step.params_with(&self.answers) };
         let (response, committed) = self.call(&shown, does, params, &mut call).await;
         if let Some(error) = response.error.as_ref().filter(|_| committed) {
             self.think(&format!("It was not done: {}", error.message()));
         }
         let outcome = PlayedStep::of(&response).with(call.events);
-        if let Some(texts) = beat.texts_after(&outcome) {
+        if let Some(texts) = step.texts_after(&outcome) {
             self.caption(&shown, texts.caption.as_deref(), &call);
             if let Some(now) = &texts.now {
                 self.now(&shown, now, texts.next.as_deref(), &call);
@@ -234,13 +234,13 @@ impl Planner {
                 self.think(&call.text(text));
             }
         }
-        if let Some(name) = &beat.name {
+        if let Some(name) = &step.name {
             self.played.send_modify(|played| drop(played.outcomes.insert(name.clone(), outcome)));
             if let Some(data) = &response.data {
                 self.answers.insert(name.clone(), data.clone());
             }
         }
-        beat.missed(&response)
+        step.missed(&response)
     }
 
     /// Makes the call of a step, and keeps the shown activity true while the operator decides about it. The operator's
@@ -284,10 +284,10 @@ impl Planner {
                     },
                     Some(told) = questions.next(), if !questions.is_empty() => {
                         self.think(&told);
-                        let waits = shown.beat.waits.as_deref().filter(|_| call.waits);
-                        let now = waits.or(shown.beat.now.as_deref());
+                        let waits = shown.step.waits.as_deref().filter(|_| call.waits);
+                        let now = waits.or(shown.step.now.as_deref());
                         if let Some(now) = now {
-                            self.now(shown, now, shown.beat.next.as_deref(), call);
+                            self.now(shown, now, shown.step.next.as_deref(), call);
                         }
                     }
                 }
@@ -332,14 +332,14 @@ impl Planner {
     /// Follows the decision about a step's call, and its signatures. The planner makes one call at a time, so that every
     /// such event of its Golem belongs to this step.
     fn follow_call(&self, batch: &mut Vec<Arc<Event>>, shown: &ShownStep<'_>, call: &mut StepCall) {
-        let beat = shown.beat;
+        let step = shown.step;
         for event in batch.drain(..).filter(|event| event.golem_id == self.voice.golem_id) {
             match &event.kind {
                 EventKind::ApprovalRequested(_) => {
                     call.waits = true;
                     self.hold(shown, true);
-                    if let Some(waits) = &beat.waits {
-                        self.now(shown, waits, beat.next.as_deref(), call);
+                    if let Some(waits) = &step.waits {
+                        self.now(shown, waits, step.next.as_deref(), call);
                     }
                 }
                 EventKind::ApprovalResolved(resolved) => {
@@ -358,9 +358,9 @@ impl Planner {
                         | ApprovalOutcome::Lapsed
                         | ApprovalOutcome::Withdrawn => continue,
                     };
-                    self.caption(shown, beat.approved.as_deref(), call);
-                    if let Some(now) = &beat.now {
-                        self.now(shown, &format!("{prefix}{now}"), beat.next.as_deref(), call);
+                    self.caption(shown, step.approved.as_deref(), call);
+                    if let Some(now) = &step.now {
+                        self.now(shown, &format!("{prefix}{now}"), step.next.as_deref(), call);
                     }
                 }
                 EventKind::TxUpdate(update) if update.state == TxState::Signed => call.events.transaction = true,
@@ -382,17 +382,17 @@ impl Planner {
             let now = self.clock.steady_millis();
             let held = self.played.borrow().held_by(now);
             let at_seconds = now.saturating_sub(shown.begun).saturating_sub(held) / 1_000;
-            let caption = Caption { show: clean(shown.show), text: clean(&call.text(caption)), at_seconds };
+            let caption = Caption { show: clean(shown.scenario), text: clean(&call.text(caption)), at_seconds };
             self.voice.emit(EventKind::Caption(caption));
         }
     }
 
     /// Shows the current activity, with the roles that the step's action passes through.
     fn now(&self, shown: &ShownStep<'_>, now: &str, next: Option<&str>, call: &StepCall) {
-        let kind = shown.beat.params.get("kind").and_then(Value::as_str).and_then(ActionKind::named);
+        let kind = shown.step.params.get("kind").and_then(Value::as_str).and_then(ActionKind::named);
         let delegation = kind.map(|kind| self.agent.delegation(kind.acts)).unwrap_or_default();
         let (now, next) = (clean(&call.text(now)), clean(&call.text(next.unwrap_or_default())));
-        self.voice.emit(EventKind::GolemNow(GolemState { now, next, step: shown.step, delegation }));
+        self.voice.emit(EventKind::GolemNow(GolemState { now, next, step: shown.place, delegation }));
     }
 
     fn think(&mut self, text: &str) {

@@ -70,7 +70,7 @@ pub(super) fn search(
     kind: Option<EntryKind>,
     most: usize,
 ) -> Result<Vec<MemoryHit>, StoreError> {
-    let words = words(query);
+    let words = search_terms(query);
     let mut found = Vec::new();
     for (place, one) in KINDS.into_iter().enumerate().filter(|(_, one)| kind.is_none_or(|kind| kind == *one)) {
         found.push((place, candidates(connection, golem_id, one, &words)?));
@@ -156,7 +156,7 @@ fn hit(connection: &Connection, kind: EntryKind, row: i64) -> Result<Option<Memo
 }
 
 /// Splits a query into its words, each once, quoted so that none acts as an operator.
-fn words(query: &str) -> Vec<String> {
+fn search_terms(query: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
         let word = format!("\"{}\"", word.chars().take(40).collect::<String>().to_lowercase());
@@ -225,11 +225,11 @@ mod tests {
     #[test]
     fn a_search_takes_its_words_as_plain_text() {
         let quoted = ["\"a\"", "\"and\"", "\"b\"", "\"near\"", "\"x\""];
-        assert_eq!(words("a AND b* NEAR(\"x\") -- '"), quoted);
-        assert_eq!(words(" \"' * "), [""; 0]);
+        assert_eq!(search_terms("a AND b* NEAR(\"x\") -- '"), quoted);
+        assert_eq!(search_terms(" \"' * "), [""; 0]);
         let many: String = (0..40).map(|number| format!("w{number} ")).collect();
-        assert_eq!(words(&many).len(), MOST_WORDS);
-        assert_eq!(words("ada Ada ADA"), ["\"ada\""]);
+        assert_eq!(search_terms(&many).len(), MOST_WORDS);
+        assert_eq!(search_terms("ada Ada ADA"), ["\"ada\""]);
     }
 
     #[tokio::test]

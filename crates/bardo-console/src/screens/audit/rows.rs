@@ -49,7 +49,7 @@ pub(super) struct AuditRow {
 
 impl AuditRow {
     pub(super) fn new(entry: AuditEntry) -> Self {
-        let words = audit_words::words(entry.kind.as_str(), &entry.body);
+        let words = audit_words::sentence_of(entry.kind.as_str(), &entry.body);
         let AuditEntry { kind, golem_id, body, call_id, .. } = &entry;
         let text = format!("{kind} {golem_id} {words} {body} {call_id:?}").to_lowercase();
         Self { entry, words, text }

@@ -194,19 +194,11 @@ impl Widget for BriefRequest<'_> {
         let right = if one.ends_at.is_some() { right } else { Vec::new() };
         let mark = if here { "▸" } else { " " };
         let first = format!("{mark}{} ", at + 1);
-        let worth = one.value.map(|value| format!(" {}", nearest_dollar(value))).unwrap_or_default();
+        let worth = one.value.map(|value| format!(" {}", whole_dollars(value))).unwrap_or_default();
         let room = usize::from(area.width).saturating_sub(width(&first) + width(&worth) + styled_width(&right) + 1);
         let title = fit(&question_brief(one), room).into_owned();
         painter.row(area, &[(first, Role::StateCare), (title, Role::Text), (worth, Role::TextStrong)], &right);
     }
-}
-
-/// Dollars to the nearest whole one, so that the list agrees with the cents of the dialog.
-fn nearest_dollar(value: Usd) -> String {
-    let tenths = value.to_fixed(1, Rounding::Down);
-    let up = tenths.ends_with(['5', '6', '7', '8', '9']);
-    let rounded = value.to_fixed(0, if up { Rounding::Up } else { Rounding::Down });
-    whole_dollars(rounded.parse().unwrap_or(value))
 }
 
 /// Line of an approval request, with its reason beside it where there is room.
@@ -437,7 +429,7 @@ impl Payment<'_> {
 
     /// Texts of the payment, the longest first. "More" marks an amount that has left the wallet, so that the figure above
     /// does not contain it.
-    fn words(&self) -> [String; 2] {
+    fn in_two_widths(&self) -> [String; 2] {
         let both = |words: String| [words.clone(), words];
         match self {
             // The tokens stay in the wallet, and in its figure, until a filler takes them.
@@ -530,7 +522,8 @@ impl Widget for HoldingPanel<'_> {
                 HoldingLine::OnItsWay(payment, is_held) => {
                     let whole = usize::from(inner.width);
                     let symbol = payment.symbol();
-                    let texts = payment.words().map(|words| if *is_held { words } else { format!("{symbol} {words}") });
+                    let texts =
+                        payment.in_two_widths().map(|words| if *is_held { words } else { format!("{symbol} {words}") });
                     let [_, short] = &texts;
                     let words = texts.iter().find(|words| width(words) <= whole).unwrap_or(short);
                     // Below the amount, moved to the left as far as the text needs.

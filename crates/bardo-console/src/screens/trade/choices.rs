@@ -91,8 +91,8 @@ impl Trade {
                 }
             }
             _ if field.kind == FieldKind::Switch => {
-                add("true");
-                add("false");
+                add("yes");
+                add("no");
             }
             _ => {}
         }
@@ -119,7 +119,11 @@ impl Trade {
         let Some(form) = self.forms.get_mut(self.chosen) else { return Vec::new() };
         let at = form.at;
         if let Some(field) = form.fields.get_mut(at) {
-            field.typed.replace(value);
+            field.typed.replace(match (field.kind, value) {
+                (FieldKind::Switch, "yes") => "true",
+                (FieldKind::Switch, "no") => "false",
+                (_, typed) => typed,
+            });
         }
         self.typing = true;
         self.remark = None;

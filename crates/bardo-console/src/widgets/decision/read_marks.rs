@@ -42,7 +42,7 @@ fn text_of(row: &Row) -> u64 {
     hasher.finish()
 }
 
-fn words(line: &Row) -> usize {
+fn word_count(line: &Row) -> usize {
     line.left.iter().chain(&line.right).map(|(text, _)| text.split_whitespace().count()).sum()
 }
 
@@ -58,7 +58,7 @@ pub(super) fn line_texts(rows: &[Row], columns: usize) -> Vec<LineText> {
         let first = all.len();
         let mut from = 0;
         for line in wrapped(vec![row.clone()], columns) {
-            let to = from + words(&line);
+            let to = from + word_count(&line);
             all.push(LineText { row: row_key, from, to, of: 0 });
             from = to;
         }

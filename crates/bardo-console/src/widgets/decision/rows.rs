@@ -196,7 +196,7 @@ fn to_read_rows(rows: &mut Vec<Row>, question: &Question, decision: &Decision) {
     for one in &question.to_read {
         let (mark, role) =
             if decision.read.contains(&one.text) { ("[x]", Role::Dialog) } else { ("[ ]", Role::StateCare) };
-        rows.push(Row::new(format!("{TO_READ}{mark} "), Role::StateCare).then(one.words(), role).kept());
+        rows.push(Row::new(format!("{TO_READ}{mark} "), Role::StateCare).then(one.describe(), role).kept());
     }
 }
 

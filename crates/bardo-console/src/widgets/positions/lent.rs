@@ -120,7 +120,7 @@ impl LentToken {
     }
 
     /// Words for a list: what is supplied and what is owed.
-    pub fn words(&self) -> String {
+    pub fn amount_text(&self) -> String {
         let supplied = || format!("{} {} supplied", amount(self.supplied.as_str()), self.token);
         let owed = || format!("{} {} owed", amount(self.debt.as_str()), self.token);
         match (self.is_supplied(), self.is_owed()) {
@@ -252,7 +252,7 @@ impl LendingAccount {
             let here = chosen == Some(&token.token);
             let (mark, role) = if here { ("▸ ", Role::TextStrong) } else { ("  ", Role::Text) };
             let (value, value_role) = token.value_words();
-            all.push(Row::new(mark, Role::BorderFocus).then(token.words(), role).end(value, value_role));
+            all.push(Row::new(mark, Role::BorderFocus).then(token.amount_text(), role).end(value, value_role));
             let secures = match (token.is_supplied(), token.is_collateral) {
                 (true, true) => "secures debts, ",
                 (true, false) => "secures no debt, ",

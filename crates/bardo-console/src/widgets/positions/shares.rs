@@ -257,7 +257,7 @@ impl VaultShares {
     }
 
     /// Words for a list, such as `476.19 shares of a USDC vault`.
-    pub fn words(&self) -> String {
+    pub fn amount_text(&self) -> String {
         let Some(requests) = &self.requests else {
             return match self.is_managed && !self.has_shares() {
                 true => format!("{} {}", amount(self.total_assets.as_str()), self.asset),
