@@ -252,6 +252,14 @@ fn words_of_the_command_line_and_both_chains_of_the_embedded_devnet() {
     assert_eq!((&answer["data"]["bridge_used"], &answer["data"]["tx_hash"]), (&json!("erc7683"), &Value::Null));
     let said = answer["explanation"].as_str().unwrap();
     assert!(said.contains("This devnet and its state end with the call"), "{said}");
+    // Of a small amount the relayer's gas would take more than the 50 bps, so that an order is placed.
+    let small = ["bridge_tokens", "token=USDC", "amount=100", "from_chain=ethereum", "to_chain=base"];
+    let (out, _, code) = call(&[&small[..], &["--approve", "always"]].concat());
+    let answer: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((answer["data"]["bridge_used"].as_str(), code), (Some("erc7683"), 0), "{answer:#}");
+    let (out, _, code) = call(&[&small[..], &["preferred_bridge=across", "dry_run=true"]].concat());
+    let answer: Value = serde_json::from_str(&out).unwrap();
+    assert!(code == 1 && answer["explanation"].as_str().unwrap().contains("would not arrive"), "{answer:#}");
     for (arguments, wanted) in [
         (&["swap_token"][..], "unknown tool 'swap_token'; did you mean 'swap_tokens'?"),
         (&["swap_tokens", "slippage_bps=x"], "slippage_bps takes a whole number"),

@@ -9,7 +9,7 @@ use alloy::primitives::{Address, U256, U512};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::engine::{CallContext, ConnectedChain};
+use crate::engine::{ConnectedChain, ToolEnvironment};
 use crate::shared::{balance, head_time, invalid};
 use crate::trading::uniswap_submit_cross_chain_intent::{degraded, fair_output, health};
 use bardo_abi::across::AcrossSpokePool;
@@ -127,16 +127,19 @@ fn failed(error: &ServiceError) -> ToolError {
     }
 }
 
-/// Finds the route, and quotes it.
+/// Finds the route, and quotes it. `step` is told the steps of the call as they begin.
 ///
 /// # Errors
 /// `CHAIN_UNSUPPORTED` without a pool in the address book of either chain, or without a service; `VALIDATION_FAILED` for
 /// parameters that make no route; `CROSS_CHAIN_DESTINATION_DEGRADED` for a destination that makes no blocks;
 /// `CHAIN_INCONSISTENT` for a quote that contradicts the request, the address book or the price feeds;
 /// `SAFETY_PRICE_UNKNOWN` without prices to bound it.
-pub(crate) async fn quoted<'a>(context: &'a CallContext, params: &RouteParams) -> Result<QuotedRoute<'a>, ToolError> {
-    context.step("Validating chains");
-    let world = &context.world;
+pub(crate) async fn quoted<'a>(
+    world: &'a ToolEnvironment,
+    params: &RouteParams,
+    step: &(impl Fn(&'static str) + Sync),
+) -> Result<QuotedRoute<'a>, ToolError> {
+    step("Validating chains");
     let source = world.chain(&params.source_chain)?;
     let destination = match world.chain(&params.destination_chain) {
         Ok(chain) => chain,
@@ -168,7 +171,7 @@ pub(crate) async fn quoted<'a>(context: &'a CallContext, params: &RouteParams) -
         return Err(invalid("amount", &"zero; give the amount to send"));
     }
     let (buffers, leaves_at) = futures::try_join!(PoolTimes::read(source, pool), head_time(source))?;
-    context.step("Quoting");
+    step("Quoting");
     let service = world.bridge_fees(from.chain_id).ok_or_else(|| {
         ToolError::new(
             ErrorCode::ChainUnsupported,

@@ -201,7 +201,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Dep
     }
     let Params { token_in, token_out, amount, source_chain, destination_chain, max_fee_bps, deadline } = params;
     let asked = RouteParams { token_in, token_out, amount, source_chain, destination_chain };
-    let route = quoted(context, &asked).await?;
+    let route = quoted(&context.world, &asked, &|step| context.step(step)).await?;
     let (account, token, [asset, wanted]) = (route.account, route.token_in.clone(), route.contracts);
     let chain_id = route.source.network().chain_id;
     let held = balance(route.source, account, &token).await?;

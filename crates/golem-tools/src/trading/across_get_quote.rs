@@ -82,7 +82,7 @@ impl ReadTool for AcrossGetQuote {
     }
 
     async fn run(context: &CallContext, params: RouteParams) -> Result<ToolReply<Output>, ToolError> {
-        let route = quoted(context, &params).await?;
+        let route = quoted(&context.world, &params, &|step| context.step(step)).await?;
         let (given, received, fee) = (route.given()?, route.received()?, route.fee()?);
         let name = |token: &golem_chain::token::TokenInfo, at: alloy::primitives::Address| match token.listed {
             true => token.symbol.to_string(),

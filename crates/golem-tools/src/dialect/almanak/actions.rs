@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::super::{Arguments, DialectTool, HeldCall, NativeCall};
 use super::reads::{in_pool_order, known_protocol, position_id, protocol_key, shown};
 use super::{AlmanakSession, Answer, Failure, Outcome, native};
+use crate::across::{RouteParams, quoted};
 use crate::engine::{CallStatus, ConnectedChain, ToolResponse, address};
 use crate::lending::LACKS_COLLATERAL;
 use crate::shared::{contract_of, invalid};
@@ -377,7 +378,10 @@ pub(super) fn bridge<'a>(
             Some("across") => true,
             Some("erc7683") => false,
             // Any other is a preference that Bardo cannot follow.
-            Some(_) | None => takes_deposits(session, [here, there], arguments.text("token")).await?,
+            Some(_) | None => {
+                takes_deposits(session, [here, there], arguments.text("token")).await?
+                    && brings_enough(session, arguments, &amount).await
+            }
         };
         if !by_pool {
             let tokens = ["token", "token"].map(|name| arguments.value(name));
@@ -410,6 +414,20 @@ async fn takes_deposits(
         return Ok(false);
     }
     Ok(matches!(here.token(token).await?.id, TokenId::Erc20(_)))
+}
+
+/// True if all of a deposit but `slippage_bps` of its value would arrive by the service's quote now. A relayer's gas is the
+/// same for any amount, so an order can be the better way for a small one.
+async fn brings_enough(session: &AlmanakSession, arguments: &Arguments, amount: &str) -> bool {
+    let params = RouteParams {
+        token_in: arguments.text("token").to_owned(),
+        token_out: None,
+        amount: amount.to_owned(),
+        source_chain: arguments.text("from_chain").to_owned(),
+        destination_chain: arguments.text("to_chain").to_owned(),
+    };
+    let most = arguments.value("slippage_bps").as_u64().unwrap_or_default();
+    quoted(session.world(), &params, &|_| {}).await.is_ok_and(|route| route.fee_bps() <= most)
 }
 
 pub(super) fn bridge_result(arguments: &Arguments, response: &ToolResponse) -> Value {

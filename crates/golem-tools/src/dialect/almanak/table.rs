@@ -698,8 +698,8 @@ pub static TOOLS: &[DialectTool] = &[
     },
     DialectTool {
         name: "bridge_tokens",
-        description: "Moves a token to another chain by a deposit with Across's pools where both chains have them, or by \
-                      an ERC-7683 order that fillers deliver. It is under way until somebody has paid there; otherwise it \
+        description: "Moves a token to another chain by a deposit with Across's pools where both chains have them and all \
+                      but slippage_bps would arrive, or by an ERC-7683 order that fillers deliver. It is under way until somebody has paid there; otherwise it \
                       comes back.",
         category: ToolGroup::Action,
         risk: DialectRisk::Medium,
