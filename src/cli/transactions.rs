@@ -77,7 +77,14 @@ fn list(environment: &Environment, flags: &ConfigFlags, json: bool) -> Result<Cl
         let ledger = DataFolder::of(&config).open_ledger(&opened).await?;
         let looking = looking(&config, &opened, &ledger, &clock).await?;
         let (account, orders) = (looking.account.address(), looking.pipeline.orders());
-        let read = transactions::read(opened.world.chains(), orders, &ledger.store, &clock, account).await;
+        let read = transactions::read(
+            opened.world.chains(),
+            orders,
+            &ledger.store,
+            &clock,
+            (account, looking.account.signer()),
+        )
+        .await;
         Ok::<_, CommandFailure>((account, read))
     })?;
     if json {

@@ -36,4 +36,5 @@ mod tokens;
 mod v4;
 mod vaults;
 mod wallets;
+mod wrapped;
 mod wraps;

@@ -187,6 +187,16 @@ impl SelectedAccount {
         }
     }
 
+    /// Address whose key signs the transactions and pays for gas.
+    pub fn signer(&self) -> Address {
+        match self {
+            Self::Development { address, .. } => *address,
+            Self::Key(entry) => entry.address,
+            Self::Session(session) => session.key.address,
+            Self::Safe(safe) => safe.owner.address(),
+        }
+    }
+
     /// Kind of the account.
     pub const fn kind(&self) -> AccountKind {
         match self {

@@ -192,6 +192,7 @@ fn watching(config: &Config, mut world: ToolEnvironment) -> ToolEnvironment {
     let picked = account::pick(config, &world).ok().flatten();
     world.account = picked.as_ref().map(account::SelectedAccount::address);
     world.custody = picked.as_ref().map(account::SelectedAccount::kind);
+    world.payer = picked.as_ref().map(account::SelectedAccount::signer);
     if config.quotes.api_key.is_some() {
         let scopes = vec!["quotes".to_owned(), "orders".to_owned()];
         world.credentials.push(Credential { name: "uniswap-trading-api".to_owned(), scopes, expires_at: None });

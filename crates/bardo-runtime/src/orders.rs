@@ -95,7 +95,7 @@ pub struct SettlingService {
 impl SettlingService {
     fn at(settles: &'static str, url: &str) -> Self {
         let service = JsonService::new(url);
-        let place = service.as_ref().map_or_else(|_| SafeText::clean(url, 120).to_string(), JsonService::place);
+        let place = service.as_ref().map_or_else(|_| SafeText::clean(url, 120).to_string(), JsonService::origin);
         Self { settles, place, service }
     }
 

@@ -96,9 +96,11 @@ pub async fn standings(
 ) -> Result<Vec<AccountReconciliation>, ToolError> {
     let mut all = Vec::new();
     for chain in opened.world.chains() {
-        let seen = sender_to(chain, ledger, clock).nonces(account).await?;
+        // The nonces are those of the key that signs: a Safe's own number counts its calls.
+        let signer = opened.world.signer_of(account);
+        let seen = sender_to(chain, ledger, clock).nonces(signer).await?;
         let chain_id = chain.network().chain_id;
-        let lane = ledger.store.read(|connection| sender::lane(connection, chain_id, account)).map_err(unread)?;
+        let lane = ledger.store.read(|connection| sender::lane(connection, chain_id, signer)).map_err(unread)?;
         let ChainNonces { latest, pending } = seen;
         // For an account that is new to the ledger, the chain's nonce applies.
         let next = lane.next.unwrap_or(latest);
@@ -106,12 +108,12 @@ pub async fn standings(
         let first = lane.free.iter().chain(&lane.reserved).copied().filter(|nonce| *nonce < latest).min();
         let first = first.unwrap_or(next);
         let left_over = left_over.iter().filter(|one| one.chain_id == chain_id && one.owner == account);
-        let ahead = ledger.store.read(|connection| sender::ahead(connection, chain_id, account, latest));
+        let ahead = ledger.store.read(|connection| sender::ahead(connection, chain_id, signer, latest));
         let ahead = ahead.map_err(unread)?;
         all.push(AccountReconciliation {
             chain: chain.network().name.clone(),
             chain_id,
-            account,
+            account: signer,
             chain_next: latest,
             chain_pending: pending,
             ledger_next: lane.next,

@@ -126,6 +126,7 @@ async fn rules_of(
     // On devnets the account is not a key's; it is added when it opens.
     if let Ok(Some(named)) = account::named(config) {
         rules.acts_for(named.address());
+        rules.acts_for(named.signer());
     }
     let resumed = rules.resume(now_millis).await;
     resumed.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
@@ -151,6 +152,8 @@ pub async fn acting(
     let chains = opened.world.chains().iter().map(|chain| pipeline_chain(config, chain, &ledger.store, &clock));
     let SigningContext { account, phase, guardian, approve, paper: on_paper, may_turn, looks_only, wait } = signing;
     rules.acts_for(account.address());
+    // The key of a Safe's owner, or a session key, is no second person either.
+    rules.acts_for(account.signer());
     let guardian = match guardian {
         Some(guardian) => guardian,
         None => own_guardian(config, opened, &clock)?,

@@ -40,15 +40,15 @@ struct ChainCounts {
     base_fee: Option<u128>,
 }
 
-/// Reads the unconfirmed transactions and open orders of `account`.
+/// Reads the unconfirmed transactions that `signer` sent for `account`, and the open orders of `account`.
 pub async fn read(
     chains: &[ConnectedChain],
     orders: Option<&Orders>,
     store: &Store,
     clock: &Arc<dyn Clock>,
-    account: Address,
+    (account, signer): (Address, Address),
 ) -> TransactionsState {
-    let read = chains.iter().map(|chain| of_chain(chain, store, clock, account));
+    let read = chains.iter().map(|chain| of_chain(chain, store, clock, signer));
     let transactions = futures::future::join_all(read).await;
     let (orders, fault) = match orders.map(Orders::live).transpose() {
         Ok(live) => (live.unwrap_or_default(), None),

@@ -20,6 +20,10 @@ pub trait Account: fmt::Debug + Send + Sync {
     /// Returns the address of the account that owns the money, as named in proposals.
     fn address(&self) -> Address;
 
+    /// Returns the address whose key signs the transactions and pays for gas: the account's own, an owner of a Safe, or a
+    /// session key.
+    fn signer(&self) -> Address;
+
     /// Returns how the account signs.
     fn kind(&self) -> AccountKind;
 

@@ -24,7 +24,7 @@ pub fn signed(payload: &SigningPayload, bounds: &PermitBounds) -> SignedContent 
         gas_limit: leg.gas_limit,
         data: leg.data.clone(),
         messages: leg.slots.iter().map(|slot| message(&slot.message)).collect(),
-        publishes: published(&leg.data, &payload.proposal().files),
+        publishes: published(&leg.call(payload.account()).data, &payload.proposal().files),
     };
     let flow = |token: &TokenInfo, amount, recipient| {
         let (symbol, token, decimals) = parts(token);

@@ -31,13 +31,13 @@ fn allowed(payload: &SigningPayload) -> BTreeSet<Address> {
     let mut spenders: BTreeSet<Address> = bounds.map(|bound| bound.spender).collect();
     let inside = payload.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| &slot.message));
     spenders.extend(inside.flat_map(|message| message.takes()).map(|takes| takes.spender));
-    for leg in payload.legs() {
-        if let Some(call) = decoded::<Erc20::approveCall>(&leg.data)
+    for inner in payload.legs().iter().map(|leg| leg.call(payload.account())) {
+        if let Some(call) = decoded::<Erc20::approveCall>(&inner.data)
             && !call.value.is_zero()
         {
             spenders.insert(call.spender);
         }
-        if let Some(call) = decoded::<Permit2::approveCall>(&leg.data)
+        if let Some(call) = decoded::<Permit2::approveCall>(&inner.data)
             && !call.amount.is_zero()
         {
             spenders.insert(call.spender);
@@ -114,8 +114,8 @@ pub fn violations(payload: &SigningPayload, network: &Network) -> Vec<Violation>
             "an allowance for one of those; no policy can allow this one",
         ));
     }
-    let own = payload.exposed();
-    for receiver in receivers(payload).into_iter().filter(|receiver| !own.contains(receiver)) {
+    let own = payload.account();
+    for receiver in receivers(payload).into_iter().filter(|receiver| *receiver != own) {
         let Some(name) = book.swallows(receiver) else { continue };
         violations.push(Violation::new(
             RuleName::RecipientRole,
@@ -133,11 +133,11 @@ fn with_public_keys(payload: &SigningPayload, network: &Network) -> Vec<Violatio
     if network.rehearses.map_or(network.kind, |live| live.kind()) == NetworkKind::Devnet {
         return Vec::new();
     }
-    let own = payload.exposed();
+    let own = payload.account();
     let parties = [(RuleName::RecipientRole, receivers(payload)), (RuleName::SpenderRole, spenders(payload))];
     let mut violations = Vec::new();
     for (rule, addresses) in parties {
-        let is_public = |address: &&Address| PUBLIC_KEY_ACCOUNTS.contains(*address) && !own.contains(*address);
+        let is_public = |address: &&Address| PUBLIC_KEY_ACCOUNTS.contains(*address) && **address != own;
         for address in addresses.iter().filter(is_public) {
             violations.push(Violation::new(
                 rule,

@@ -471,8 +471,9 @@ impl PolicyEngine for OperatorPolicyEngine {
                     "spend": request.spend.dollars(), "class": inputs.class(proposal.tool.action_class).as_str(),
                     "phase": inputs.phase, "policy": policy.hash(), "expected_outcome": proposal.expected_outcome,
                 });
+                let publishes = payload.legs().iter().map(|leg| leg.call(proposal.account));
                 let publishes: Vec<_> =
-                    payload.legs().iter().flat_map(|leg| content::published(&leg.data, &proposal.files)).collect();
+                    publishes.flat_map(|call| content::published(&call.data, &proposal.files)).collect();
                 if let (false, Some(body)) = (publishes.is_empty(), body.as_object_mut()) {
                     body.insert("publishes".to_owned(), json!(publishes));
                 }

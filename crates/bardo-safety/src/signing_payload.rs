@@ -8,7 +8,7 @@ use alloy::primitives::{Address, B256, Bytes, U256};
 use super::account::AccountKind;
 use super::binding::BindingHash;
 use super::content;
-use super::custody::{SafeRefusal, SessionRefusal};
+use super::custody::{InnerCall, SafeRefusal, SessionRefusal};
 use super::permit::PermitBounds;
 use super::proposal::{LegPurpose, Proposal, SIGNATURE_BYTES};
 use super::typed::TypedMessage;
@@ -46,6 +46,13 @@ pub struct PayloadLeg {
     pub gas_limit: u64,
     /// Places of signatures in `data`, in ascending order.
     pub slots: Vec<PayloadSlot>,
+}
+
+impl PayloadLeg {
+    /// Returns the call that the transaction makes for `account`, without the wrapper of a Safe or of a session key.
+    pub fn call(&self, account: Address) -> InnerCall {
+        InnerCall::of_account(account, self.to, self.value, &self.data)
+    }
 }
 
 /// Place in calldata that a signature will fill.

@@ -181,6 +181,10 @@ impl Account for Wallet {
         self.account.address()
     }
 
+    fn signer(&self) -> Address {
+        self.account.signer()
+    }
+
     fn kind(&self) -> AccountKind {
         self.account.kind()
     }

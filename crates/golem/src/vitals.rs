@@ -94,7 +94,9 @@ impl AccountValue {
         let transits = world.chains().iter().map(|chain| in_transit(world, chain, account));
         let transits = futures::future::join_all(transits).await;
         let asked = world.chains().iter().zip(transits);
-        let asked = asked.map(|(chain, transit)| async { held(world, chain, account, &bridges, transit?).await });
+        // Deposits that cannot be read take nothing else with them: the debts above all must stay known.
+        let unread = |_| InTransit { deposits: Vec::new(), is_partial: true };
+        let asked = asked.map(|(chain, transit)| held(world, chain, account, &bridges, transit.unwrap_or_else(unread)));
         let asked = futures::future::join_all(asked).await;
         let is_whole = world.lost().is_empty() && asked.iter().all(Result::is_ok);
         let chains: Vec<ChainValue> = asked.into_iter().flatten().collect();
@@ -115,7 +117,7 @@ impl AccountValue {
             for value in std::iter::once(held.value).chain(locked) {
                 worth.equity = worth.equity.zip(value).and_then(|(sum, value)| sum.checked_add(value).ok());
             }
-            worth.gas_wei = worth.gas_wei.map(|sum| sum.saturating_add(held.coin));
+            worth.gas_wei = worth.gas_wei.map(|sum| sum.saturating_add(held.gas));
             worth.lending.extend(held.lending);
         }
         worth
@@ -328,8 +330,8 @@ fn bridges(world: &ToolEnvironment, account: Address) -> Option<Vec<(B256, Cross
 struct ChainValue {
     /// Value in the wallet and in liquidity positions, in dollars.
     value: Option<Usd>,
-    /// Native tokens in the wallet, in wei.
-    coin: U256,
+    /// Native tokens of the address that pays for gas, in wei: the account, an owner of a Safe, or a session key.
+    gas: U256,
     /// Values locked in the chain's settler, by bridge order.
     locked: Vec<(B256, Option<Usd>)>,
     /// Bridge orders that were delivered on this chain.
@@ -359,8 +361,10 @@ async fn held(
     let lending = lending::questions(chain, account).await?;
     let policy = world.policy();
     let vaults = vault_calls::known(network.chain_id, policy.as_ref().map(|policy| policy.rules()), &network.book);
+    let payer = Some(world.signer_of(account)).filter(|payer| *payer != account);
     let push = |calls: &mut CallBatch| {
         let coin = calls.push(multicall, &IMulticall3::getEthBalanceCall { addr: account });
+        let gas = payer.map(|addr| calls.push(multicall, &IMulticall3::getEthBalanceCall { addr }));
         let balance = Erc20::balanceOfCall { owner: account };
         let tokens = network.book.tokens().iter();
         let listed: Vec<_> =
@@ -373,14 +377,15 @@ async fn held(
             arriving.clone().filter_map(|(id, _)| Some((*id, calls.push(settler?, &filled(*id))))).collect();
         let factory = network.book.contract(KnownContract::AsyncVaultFactory);
         let shares = VaultQuestions::push(calls, (account, factory), &vaults);
-        (coin, listed, leaving, arriving, lending.push(account, calls), shares)
+        ((coin, gas), listed, leaving, arriving, lending.push(account, calls), shares)
     };
-    let ((coin, listed, leaving, arriving, lent, shares), answers, positions) =
+    let (((coin, gas), listed, leaving, arriving, lent, shares), answers, positions) =
         with_positions(chain, account, push).await?;
     let silent =
         |what: &str| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not report {what}"));
     let coin = coin.take(&answers).ok_or_else(|| silent("balances"))?;
     let coin = world.balance(network.chain_id, account, TokenId::Native, coin)?;
+    let gas = gas.map_or(Ok(coin), |gas| gas.take(&answers).ok_or_else(|| silent("balances")))?;
     let mut holdings = vec![(wrapped, 18, coin, None)];
     let mut decimals_of = BTreeMap::new();
     for (token, decimals, call) in listed {
@@ -443,7 +448,7 @@ async fn held(
     let owed = lending.as_ref().map_or(Some(Usd::ZERO), |lending| lending.owed);
     let owed = owed.and_then(|owed| owed.checked_add(owed_to_others(&held_for_others, &feeds)?).ok());
     let value = value.zip(owed).map(|(value, owed)| value.checked_sub(owed).unwrap_or(Usd::ZERO));
-    Ok(ChainValue { value, coin, locked, delivered, lending, lacks_positions })
+    Ok(ChainValue { value, gas, locked, delivered, lending, lacks_positions })
 }
 
 /// Value of what belongs to the depositors of vaults that the account manages, rounded up; `None` without a price of each.

@@ -81,11 +81,11 @@ impl BridgeModel {
             return self.call.status_text(now);
         }
         let status = self.status(now);
-        vec![(format!("{} {}", status.mark(), self.status_text(now)), status.role())]
+        vec![(format!("{} {}", status.mark(), self.state_text(now)), status.role())]
     }
 
     /// Status of the order as text.
-    fn status_text(&self, now: Moment) -> String {
+    fn state_text(&self, now: Moment) -> String {
         let Some(intent) = &self.intent else { return String::new() };
         let status = self.status(now);
         let seconds = now.millis.saturating_sub(self.call.at) / 1000;
@@ -367,7 +367,7 @@ impl CardView for BridgeModel {
                     ],
                 });
                 // The line already begins with the mark.
-                groups.push(Group::new(1, format!("  {}", self.status_text(now)), status.role()));
+                groups.push(Group::new(1, format!("  {}", self.state_text(now)), status.role()));
                 if !intent.remark.is_empty() {
                     groups.push(Group::new(2, format!("  {}", intent.remark), Role::TextDim));
                 }

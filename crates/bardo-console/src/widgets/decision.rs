@@ -41,7 +41,7 @@ const PLACES: usize = 6;
 /// Number of digits that no figure exceeds.
 const ALL_PLACES: usize = 100;
 /// Width of an answer in the list of answers, in columns.
-const ANSWER: usize = 32;
+const ANSWER: usize = 34;
 /// Role of an unrestricted Golem, which is not displayed because it explains nothing.
 pub(crate) const WHOLE_GOLEM: &str = "golem-instance";
 /// Number of lines that no request exceeds.
@@ -593,7 +593,9 @@ fn ended(model: DecisionModel<'_>) -> Vec<Row> {
         Some(ApprovalOutcome::Lapsed) => {
             ("Nobody answered in time: it lapsed, and nothing was signed.", Role::StateCare)
         }
-        None if is_offer => ("The offer expired: nothing was signed. Preview it again.", Role::StateCare),
+        None if is_offer => {
+            ("The offer ended: it expired, or another one took its place. Nothing was signed.", Role::StateCare)
+        }
         Some(ApprovalOutcome::Withdrawn) => ("It was withdrawn: nothing was signed.", Role::StateCare),
         None if sells(model) => {
             ("It was answered elsewhere, or the stop changed: nothing is asked any more.", Role::StateCare)
@@ -736,7 +738,7 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
 fn form_rows(model: DecisionModel<'_>, question: &Question, form: &AnswerForm) -> Vec<Row> {
     let decision = model.decision;
     let mut rows = Vec::new();
-    let kind = decision.picked.map_or("", words);
+    let kind = decision.picked.map_or("", label);
     rows.push(Row::new(kind, Role::TextStrong));
     for (at, (label, field)) in form.fields.iter().enumerate() {
         let here = at == form.at;

@@ -54,7 +54,7 @@ impl DepositModel {
         format!("{} {}  {} → {}", paid(&row.amount_in), row.token_in, row.source_chain, row.destination_chain)
     }
 
-    fn status_text(&self, now: Moment) -> String {
+    fn state_text(&self, now: Moment) -> String {
         match self.deposit.stage {
             DepositStage::Waiting if now.motion => {
                 let seconds = now.millis.saturating_sub(self.deposit.deposited_at) / 1_000;
@@ -162,7 +162,7 @@ impl CardView for DepositModel {
         let pieces =
             vec![(format!("{} {} → ", paid(&row.amount_in), row.token_in), Role::Text), (arrives, Role::TextStrong)];
         let groups =
-            vec![Group { rank: 0, pieces }, Group::new(1, format!("  {}", self.status_text(now)), status.role())];
+            vec![Group { rank: 0, pieces }, Group::new(1, format!("  {}", self.state_text(now)), status.role())];
         CardLine { at: row.deposited_at, mark: status.sign(), kind: "Deposit".to_owned(), groups, right: Vec::new() }
     }
 
@@ -170,7 +170,7 @@ impl CardView for DepositModel {
         let status = self.status();
         Title {
             left: vec![(format!("Deposit {}", self.name()), Role::Title)],
-            right: vec![(format!("{} {}", status.mark(), self.status_text(now)), status.role())],
+            right: vec![(format!("{} {}", status.mark(), self.state_text(now)), status.role())],
         }
     }
 

@@ -176,11 +176,11 @@ impl OrderModel {
             return self.call.status_text(now);
         }
         let status = self.status(now);
-        vec![(format!("{} {}", status.mark(), self.status_text(now)), status.role())]
+        vec![(format!("{} {}", status.mark(), self.state_text(now)), status.role())]
     }
 
     /// Status of the order as text.
-    fn status_text(&self, now: Moment) -> String {
+    fn state_text(&self, now: Moment) -> String {
         let Some(order) = &self.order else { return String::new() };
         let status = self.status(now);
         match order.status {
@@ -370,7 +370,7 @@ impl CardView for OrderModel {
                 let text = match &order.fill {
                     Some(fill) => against_pools(&fill.amount_out, &order.quoted_out),
                     // The line already begins with the mark.
-                    None => Some((self.status_text(now), status.role())),
+                    None => Some((self.state_text(now), status.role())),
                 };
                 if let Some((words, role)) = text {
                     groups.push(Group::new(1, format!("  {words}"), role));

@@ -56,7 +56,7 @@ impl ScheduleModel {
     }
 
     /// Time of the next slice in words; the state of one that has ended.
-    fn status_text(&self, now: Moment) -> String {
+    fn state_text(&self, now: Moment) -> String {
         let row = &self.schedule;
         match row.next_at {
             None => row.state.as_str().to_uppercase(),
@@ -85,7 +85,7 @@ impl ScheduleModel {
         let row = &self.schedule;
         let slice = format!("slice {} of {}", row.done.saturating_add(1), row.slices);
         field("next", format!("{slice}, {} {}", paid(&row.next_amount), row.token_in))
-            .then(format!("   {}", self.status_text(now)), Role::TextDim)
+            .then(format!("   {}", self.state_text(now)), Role::TextDim)
     }
 
     fn bound(&self) -> Row {
@@ -120,7 +120,7 @@ impl CardView for ScheduleModel {
         let groups = vec![
             Group::new(0, self.name(), Role::Text),
             Group::new(1, format!("  {}", self.progress()), Role::TextStrong),
-            Group::new(2, format!("  {}", self.status_text(now)), status.role()),
+            Group::new(2, format!("  {}", self.state_text(now)), status.role()),
         ];
         let at = self.schedule.created_at;
         CardLine { at, mark: status.sign(), kind: "Schedule".to_owned(), groups, right: Vec::new() }
@@ -130,7 +130,7 @@ impl CardView for ScheduleModel {
         let status = self.status();
         Title {
             left: vec![(format!("Schedule {}", self.name()), Role::Title)],
-            right: vec![(format!("{} {}", status.mark(), self.status_text(now)), status.role())],
+            right: vec![(format!("{} {}", status.mark(), self.state_text(now)), status.role())],
         }
     }
 

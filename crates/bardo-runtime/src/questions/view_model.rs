@@ -12,7 +12,7 @@ use bardo_base::units::{Rounding, TokenAmount, Usd};
 use bardo_safety::AccountKind;
 use bardo_safety::approval::{ApprovalQueue, ApprovalRequest, AskedBy, GrantScope, INCOMPLETE, receivers};
 use bardo_safety::content;
-use bardo_safety::custody::safe;
+use bardo_safety::custody::InnerCall;
 use bardo_safety::lending_calls::LendingEffects;
 use bardo_safety::permit::PermitBounds;
 use bardo_safety::pipeline::Preview;
@@ -236,8 +236,8 @@ pub(super) fn is_bound(title: &SafeText, action: &ActionRequest) -> bool {
     let messages = || content.calls.iter().flat_map(|call| &call.messages).chain(&content.order);
     let spenders = content.allowances.iter().map(|one| one.spender);
     let spenders = spenders.chain(messages().flat_map(|message| message.spenders.iter().copied())).collect();
-    let called = |call: &SignedCall| [Some(call.to), safe::called(content.account, call.to, &call.data)];
-    let called = content.calls.iter().flat_map(called).flatten().collect();
+    let inside = |call: &SignedCall| InnerCall::of_account(content.account, call.to, call.value, &call.data);
+    let called = content.calls.iter().flat_map(|call| [call.to, inside(call).to]).collect();
     let receivers = places(AddressPart::Receiver);
     // Display-only fields of an allowance: its label, and the values before and around it.
     let bare = |one: &AllowanceAfter| AllowanceAfter {
@@ -251,7 +251,7 @@ pub(super) fn is_bound(title: &SafeText, action: &ActionRequest) -> bool {
     content::bind(content, *rest) == action.hash
         && content.expected_outcome == *title
         && content.chain_id == action.chain_id
-        && content.calls.iter().all(|call| content::published(&call.data, &content.files) == call.publishes)
+        && content.calls.iter().all(|call| content::published(&inside(call).data, &content.files) == call.publishes)
         && publishes(content) == action.publishes
         && raw(content) == action.raw
         && content.order.as_ref().map(signed_order) == action.order
@@ -354,9 +354,7 @@ fn places(
     }
     for leg in payload.legs() {
         add(AddressPart::Calls, leg.to, false);
-        if let Some(inside) = safe::called(account, leg.to, &leg.data) {
-            add(AddressPart::Calls, inside, false);
-        }
+        add(AddressPart::Calls, leg.call(account).to, false);
     }
     for bound in &preview.permit.bounds.allowances {
         add(AddressPart::Spender, bound.spender, false);

@@ -7,10 +7,11 @@ use serde_json::json;
 
 use super::selling::{SaleCause, name_of};
 use super::state::SessionState;
+use bardo_base::error::ToolError;
 use bardo_base::units::TokenAmount;
 use golem_protocols::aave::market::{MarketContracts, MarketError, MarketState};
 use golem_protocols::aave::position::ReservePosition;
-use golem_tools::engine::{ConnectedChain, ToolCall, ToolInput, ToolResponse, WriteTool};
+use golem_tools::engine::{ConnectedChain, TokenHolding, ToolCall, ToolInput, ToolResponse, WriteTool};
 use golem_tools::lending::lending_repay::LendingRepay;
 use golem_tools::lending::lending_withdraw::LendingWithdraw;
 
@@ -81,8 +82,17 @@ impl SessionState {
         };
         let mut failures = Vec::new();
         for one in before.positions.iter().filter(|one| !one.debt.is_zero()) {
-            let repaid = self.lend_by_hand(LendingRepay::META.name, chain, one, cause).await;
-            failures.extend(repaid.error.map(|error| error.message().to_owned()));
+            match self.repayable(chain, account, one).await {
+                Ok(Some(amount)) => {
+                    let repaid = self.lend_by_hand((LendingRepay::META.name, &amount), chain, one, cause).await;
+                    failures.extend(repaid.error.map(|error| error.message().to_owned()));
+                }
+                Ok(None) => failures.push(format!(
+                    "the {} in the wallet belong to the depositors of a vault, and repay no debt",
+                    chain.network().book.symbol_at(one.reserve.asset)
+                )),
+                Err(error) => failures.push(error.message().to_owned()),
+            }
         }
         let between = match market(chain, account).await {
             Ok(Some(state)) => state,
@@ -93,7 +103,7 @@ impl SessionState {
         // What secures a debt is not let go of by the policy, as long as the debt stands.
         let free = |one: &&ReservePosition| !(one.supplied.is_zero() || owes && one.is_collateral);
         for one in between.positions.iter().filter(free) {
-            let withdrawn = self.lend_by_hand(LendingWithdraw::META.name, chain, one, cause).await;
+            let withdrawn = self.lend_by_hand((LendingWithdraw::META.name, "max"), chain, one, cause).await;
             all.withdrew |= withdrawn.error.is_none();
             failures.extend(withdrawn.error.map(|error| error.message().to_owned()));
         }
@@ -124,16 +134,38 @@ impl SessionState {
         words
     }
 
+    /// Amount to repay of a debt: all of it, or what the wallet has besides the tokens of vaults' depositors. `None` if it has
+    /// nothing else.
+    async fn repayable(
+        &self,
+        chain: &ConnectedChain,
+        account: Address,
+        one: &ReservePosition,
+    ) -> Result<Option<String>, ToolError> {
+        let asset = one.reserve.asset;
+        let of_others = self.held_for_others(chain, account).await?;
+        let Some((_, owed)) = of_others.get(&asset) else { return Ok(Some("max".to_owned())) };
+        let held = match chain.held(account, &[asset]).await?.first() {
+            Some(TokenHolding::Amount(amount)) => *amount,
+            Some(TokenHolding::NoContract | TokenHolding::Unreadable) | None => U256::ZERO,
+        };
+        let own = held.saturating_sub(*owed).min(one.debt);
+        Ok((!own.is_zero())
+            .then(|| TokenAmount::new(own, one.reserve.config.decimals))
+            .transpose()?
+            .map(|own| own.to_string()))
+    }
+
     async fn lend_by_hand(
         &self,
-        tool: &'static str,
+        (tool, amount): (&'static str, &str),
         chain: &ConnectedChain,
         one: &ReservePosition,
         cause: SaleCause,
     ) -> ToolResponse {
         let params = json!({
             "token": name_of(chain, one.reserve.asset),
-            "amount": "max",
+            "amount": amount,
             "chain": chain.network().chain_id.to_string(),
         });
         let call = ToolCall { asked_by: cause.asks(None), ..ToolCall::new(tool, ToolInput::Json(params)) };

@@ -52,17 +52,17 @@ impl WaitingOffers {
         drop(self.with(std::mem::take));
     }
 
-    /// Withdraws the offers that a stop at `level` does not let through.
-    pub(super) fn withdraw_blocked(&self, level: StopLevel) {
-        self.with(|waiting| waiting.retain(|waiting| !is_blocked(waiting.offer.preview(), level)));
+    /// Removes and returns the offers that a stop at `level` does not let through.
+    fn blocked(&self, level: StopLevel) -> Vec<WaitingOffer> {
+        self.with(|waiting| waiting.extract_if(.., |waiting| is_blocked(waiting.offer.preview(), level)).collect())
     }
 
-    fn hold(&self, ticket: u64, offer: Offer) {
-        let crowded_out = self.with(|waiting| {
+    /// Holds an offer. Returns the one that it crowds out.
+    fn hold(&self, ticket: u64, offer: Offer) -> Option<WaitingOffer> {
+        self.with(|waiting| {
             waiting.push(WaitingOffer { ticket, offer });
             (waiting.len() > MOST_HELD).then(|| waiting.remove(0))
-        });
-        drop(crowded_out);
+        })
     }
 
     /// Removes and returns the offer of this permit, if its hash matches.
@@ -101,10 +101,26 @@ impl WaitingOffers {
 }
 
 impl SessionState {
+    /// Withdraws the offers that a stop at `level` does not let through.
+    pub(super) fn withdraw_blocked(&self, level: StopLevel) {
+        self.withdraw(self.control.offers.blocked(level));
+    }
+
+    /// Withdraws offers, and tells those who asked for them that they ended.
+    fn withdraw(&self, offers: impl IntoIterator<Item = WaitingOffer>) {
+        for WaitingOffer { ticket, offer } in offers {
+            let news = self.links.news.clone();
+            tokio::spawn(async move {
+                let response = Box::new(offer.withdraw().await);
+                send_news(&news, SessionNews::Reply { ticket, response }).await;
+            });
+        }
+    }
+
     /// Previews a write on the operator's behalf and holds it, in the background.
     pub(super) async fn offer(self: &Arc<Self>, ticket: u64, call: ToolCall) {
         // Only one offer is reviewed at a time.
-        self.control.offers.clear();
+        self.withdraw(self.control.offers.with(std::mem::take));
         let call_id = self.sources.operator.new_call_id();
         send_news(&self.links.news, SessionNews::Began { ticket, call_id }).await;
         let (state, again) = (Arc::clone(self), call.clone());
@@ -125,7 +141,7 @@ impl SessionState {
                         // A session that is ending holds no offers.
                         let holds = !*state.control.leaving.borrow();
                         if holds {
-                            state.control.offers.hold(ticket, *offer);
+                            state.withdraw(state.control.offers.hold(ticket, *offer));
                         }
                         (response, holds.then_some(question))
                     }

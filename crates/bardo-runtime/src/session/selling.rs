@@ -370,7 +370,7 @@ impl SessionState {
         let listed = book.tokens().iter().map(|token| token.address);
         let listed: Vec<Address> = listed.filter(|token| !book.is_stablecoin(*token)).collect();
         let found = chain.held(account, &listed).await?;
-        let of_others = self.held_for_others(chain, account).await;
+        let of_others = self.held_for_others(chain, account).await?;
         let (mut held, mut unread) = (Vec::new(), 0);
         for (address, found) in listed.into_iter().zip(found) {
             match found {
@@ -381,7 +381,7 @@ impl SessionState {
                         continue;
                     }
                     // A sale would spend what belongs to others: only the operator takes it apart.
-                    if let Some(vault) = of_others.get(&address) {
+                    if let Some((vault, _)) = of_others.get(&address) {
                         let token = book.symbol_at(address);
                         let words = format!(
                             "{token} on {} stays: some of it belongs to the depositors of the vault {vault}. Settle the vault, and \

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use alloy::eips::BlockId;
-use alloy::primitives::Address;
+use alloy::primitives::{Address, U256};
 use serde_json::json;
 
 use super::state::SessionState;
-use golem_protocols::erc4626::holding::VaultHolding;
+use bardo_base::error::ToolError;
+use golem_protocols::erc4626::holding::{DepositorsTokens, VaultHolding};
 use golem_tools::engine::{ConnectedChain, WriteTool};
 use golem_tools::vault::holding;
 use golem_tools::vault::vault_withdraw::VaultWithdraw;
@@ -59,10 +60,17 @@ impl SessionState {
         all
     }
 
-    /// Tokens on a chain of which the account holds some for the depositors of a vault that it manages, with the vault. Where that
-    /// cannot be read, [`Self::leave_vaults`] says so, and nothing is held back: no vault may keep a sale from its end.
-    pub(super) async fn held_for_others(&self, chain: &ConnectedChain, account: Address) -> BTreeMap<Address, Address> {
-        for_others(&self.shares(chain, account).await.unwrap_or_default())
+    /// Tokens on a chain of which the account holds some for the depositors of vaults that it manages, with a vault and the sum.
+    /// No vault is simulated for it, so that none can keep a sale from its end.
+    ///
+    /// # Errors
+    /// The provider's error. Nothing may be sold or paid then: nobody knows what belongs to others.
+    pub(super) async fn held_for_others(
+        &self,
+        chain: &ConnectedChain,
+        account: Address,
+    ) -> Result<BTreeMap<Address, (Address, U256)>, ToolError> {
+        Ok(by_token(holding::held_for_others(&self.sources.world, chain, account).await?))
     }
 
     /// Shares of known vaults on a chain.
@@ -76,10 +84,13 @@ impl SessionState {
     }
 }
 
-/// Tokens of vaults to whose depositors the account owes some, with the vault. What only the vault itself says holds nothing back.
-fn for_others(held: &[VaultHolding]) -> BTreeMap<Address, Address> {
-    let owing = held.iter().filter(|one| !one.owed.is_zero() && !one.only_claims);
-    owing.map(|one| (one.asset, one.vault)).collect()
+/// Sums of what is owed, by token, with the last vault of each.
+fn by_token(owed: Vec<DepositorsTokens>) -> BTreeMap<Address, (Address, U256)> {
+    owed.into_iter().fold(BTreeMap::new(), |mut all, one| {
+        let sum = all.get(&one.asset).map_or(U256::ZERO, |(_, sum)| *sum);
+        all.insert(one.asset, (one.vault, sum.saturating_add(one.owed)));
+        all
+    })
 }
 
 /// Sentence about shares that stay.
@@ -96,29 +107,16 @@ fn describe(chain: &ConnectedChain, one: &VaultHolding) -> String {
 
 #[cfg(test)]
 mod tests {
-    use alloy::primitives::U256;
-
     use super::*;
 
     #[test]
-    fn tokens_of_depositors_are_those_of_vaults_that_the_factory_made() {
-        let asset = Address::repeat_byte(2);
-        let of = |owed: u64, only_claims| {
-            let held = VaultHolding {
-                vault: Address::repeat_byte(1),
-                asset,
-                shares: U256::ZERO,
-                decimals: Some(18),
-                pays: Ok(U256::ZERO),
-                is_partial: false,
-                worth: U256::ZERO,
-                requests: None,
-                owed: U256::from(owed),
-                only_claims,
-            };
-            for_others(&[held])
-        };
-        assert_eq!(of(1, false), [(asset, Address::repeat_byte(1))].into());
-        assert_eq!((of(0, false), of(1, true)), (BTreeMap::new(), BTreeMap::new()));
+    fn what_is_owed_is_summed_by_token() {
+        let [asset, other] = [2, 3].map(Address::repeat_byte);
+        let owed =
+            |vault, asset, owed| DepositorsTokens { asset, vault: Address::repeat_byte(vault), owed: U256::from(owed) };
+        let all = by_token(vec![owed(7, asset, 5), owed(8, other, 1), owed(9, asset, 6)]);
+        let wanted =
+            [(asset, (Address::repeat_byte(9), U256::from(11))), (other, (Address::repeat_byte(8), U256::ONE))];
+        assert_eq!(all, wanted.into());
     }
 }

@@ -201,11 +201,12 @@ pub(super) async fn profit_and_loss(session: Arc<SessionState>) {
 /// Reads unconfirmed transactions and open orders, in a task of its own.
 pub(super) async fn transactions(session: Arc<SessionState>) {
     let Some(account) = session.sources.world.account else { return };
+    let signer = session.sources.world.signer_of(account);
     let chains = session.sources.world.chains();
     let devnet = chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
     loop {
         let (store, orders) = (&session.sources.ledger.store, session.sources.world.orders.as_ref());
-        let read = transactions::read(chains, orders, store, &session.sources.clock, account).await;
+        let read = transactions::read(chains, orders, store, &session.sources.clock, (account, signer)).await;
         let waits = read.chains.iter().any(|chain| !chain.rows.is_empty()) || !read.orders.is_empty();
         session.links.transactions.send_if_modified(|known| {
             // Apart from its time, most readings are equal, and consoles need none of those.
@@ -558,11 +559,11 @@ impl SessionState {
             match level {
                 Some(level @ (StopLevel::Halt | StopLevel::Revoke)) => {
                     queue.withdraw_all(&format!("{level} is in force"));
-                    self.control.offers.withdraw_blocked(level);
+                    self.withdraw_blocked(level);
                 }
                 Some(level @ (StopLevel::ExitOnly | StopLevel::Flatten)) => {
                     queue.withdraw_blocked(level, &format!("{level} is in force"));
-                    self.control.offers.withdraw_blocked(level);
+                    self.withdraw_blocked(level);
                 }
                 // The requests can be answered once the pause is lifted.
                 Some(StopLevel::Pause) => queue.drop_grants(),

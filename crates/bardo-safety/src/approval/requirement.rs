@@ -67,14 +67,15 @@ fn add(seen: &mut Vec<WarningToRead>, one: WarningToRead) {
     }
 }
 
-/// Returns every address except the account's own ones that receives something, each once.
+/// Returns every address except the account that receives something, each once.
 pub fn receivers(preview: &Preview) -> Vec<Address> {
     let proposal = preview.payload.proposal();
-    let own = preview.payload.exposed();
+    // A key that signs for the account, such as an owner of a Safe, is another holder of money.
+    let own = preview.payload.account();
     let mut all: Vec<Address> = Vec::new();
     let inflows = proposal.inflows.iter().map(|inflow| inflow.recipient);
     for address in proposal.recipients.iter().copied().chain(inflows) {
-        if !own.contains(&address) && !all.contains(&address) {
+        if address != own && !all.contains(&address) {
             all.push(address);
         }
     }
@@ -93,7 +94,7 @@ fn confirm(preview: &Preview, privileged: bool) -> Option<TypedConfirmation> {
         return Some(last_digits("receiver", receiver));
     }
     let called = preview.payload.legs().iter().rfind(|leg| leg.purpose == LegPurpose::Main).filter(|_| privileged)?;
-    Some(last_digits("called contract", called.to))
+    Some(last_digits("called contract", called.call(preview.payload.account()).to))
 }
 
 /// Addresses that resemble a known one, each with the known one.

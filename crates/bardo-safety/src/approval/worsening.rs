@@ -340,8 +340,8 @@ fn parties(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
         found.extend(paid(now).difference(&paid(before)).map(|who| Worsening::Receiver(*who)));
     }
     let calls = |preview: &Preview| -> BTreeSet<(Address, LegPurpose, Option<[u8; SELECTOR]>)> {
-        let legs = preview.payload.legs().iter();
-        legs.map(|leg| (leg.to, leg.purpose, leg.data.first_chunk::<SELECTOR>().copied())).collect()
+        let legs = preview.payload.legs().iter().map(|leg| (leg.purpose, leg.call(preview.payload.account())));
+        legs.map(|(purpose, call)| (call.to, purpose, call.data.first_chunk::<SELECTOR>().copied())).collect()
     };
     found.extend(calls(now).difference(&calls(before)).map(|(to, ..)| Worsening::Calls(*to)));
 }

@@ -104,6 +104,10 @@ impl Account for DevelopmentAccount {
         self.key.address()
     }
 
+    fn signer(&self) -> Address {
+        self.address()
+    }
+
     fn kind(&self) -> AccountKind {
         AccountKind::DevelopmentKey
     }

@@ -186,6 +186,10 @@ impl Account for EmbeddedAccount {
         self.address
     }
 
+    fn signer(&self) -> Address {
+        self.address()
+    }
+
     fn kind(&self) -> AccountKind {
         AccountKind::Embedded
     }

@@ -65,6 +65,10 @@ impl Account for LocalAccount {
         self.address
     }
 
+    fn signer(&self) -> Address {
+        self.address()
+    }
+
     fn kind(&self) -> AccountKind {
         AccountKind::LocalKey
     }

@@ -15,6 +15,7 @@
 //! | `delegated` | session key that acts for an owner under on-chain caveats |
 //! | `session_keys` | records of session keys in the ledger, and their checks before each signature |
 //! | `safe` | a Safe that acts through the key of an owner |
+//! | `inner_call` | calls as an account makes them, out of the wrapper of a Safe or a session key |
 //!
 //! Not here: the decision to sign (see `pipeline`), and the transport to a chain (see `golem_chain::sender`).
 
@@ -22,6 +23,7 @@ pub mod binding;
 pub mod delegated;
 pub mod development;
 pub mod embedded;
+pub mod inner_call;
 pub mod keystore;
 pub mod local;
 pub mod reauthentication;
@@ -37,6 +39,7 @@ pub use binding::{LedgerId, LedgerIdError};
 pub use delegated::DelegatedAccount;
 pub use development::{DevelopmentAccount, NotDevelopmentChain};
 pub use embedded::{EmbeddedAccount, ServerContent, ServerFault, ServerKey, WalletServer};
+pub use inner_call::InnerCall;
 pub use keystore::{
     KeyEntry, KeyName, Keystore, KeystoreError, ListedKey, ServerCredential, ServerEnrolment, ServerWallet,
     ServerWalletError, SignedEnrolment,

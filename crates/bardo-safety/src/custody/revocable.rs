@@ -86,6 +86,10 @@ impl Account for RevocableAccount {
         self.inner.address()
     }
 
+    fn signer(&self) -> Address {
+        self.inner.signer()
+    }
+
     fn kind(&self) -> AccountKind {
         self.inner.kind()
     }

@@ -28,20 +28,21 @@ impl Pipeline {
             return Ok(Vec::new());
         }
         let proposal = payload.proposal();
-        let own = payload.exposed();
+        // A key that signs for the account, such as an owner of a Safe, is another holder of money: paying it is a payment.
+        let own = payload.account();
         let contracts: BTreeSet<Address> = reader.network().book.contracts().map(|(_, address)| address).collect();
         let (receivers, spenders) = (grants::receivers(payload), grants::spenders(payload));
         let (chain_id, account) = (proposal.chain_id, payload.account());
         let takes_part = |role, address| self.takes_part(ActionParty { role, chain_id, address, account });
         let mut reasons = Vec::new();
-        for who in receivers.iter().filter(|who| !own.contains(who)) {
+        for who in receivers.iter().filter(|who| **who != own) {
             if !self.inner.rules.knows_recipient(*who) && !takes_part(PartyRole::Receiver, *who)? {
                 reasons.push(ApprovalReason::FirstPaid);
                 break;
             }
         }
         let book = &reader.network().book;
-        for who in spenders.iter().filter(|who| !own.contains(who) && !grants::known_spender(payload, book, **who)) {
+        for who in spenders.iter().filter(|who| **who != own && !grants::known_spender(payload, book, **who)) {
             if !self.inner.rules.knows_spender(*who) && !takes_part(PartyRole::Spender, *who)? {
                 reasons.push(ApprovalReason::FirstAllowed);
                 break;
@@ -55,7 +56,7 @@ impl Pipeline {
             vouched.extend(store.read(|connection| records.known(connection, account)).map_err(unavailable)?);
             imitable.extend(store.read(parties::mentioned).map_err(unavailable)?);
         }
-        vouched.extend(own);
+        vouched.extend(payload.exposed());
         vouched.extend(contracts);
         vouched.extend(reader.network().book.tokens().iter().map(|token| token.address));
         imitable.extend(&vouched);
@@ -90,10 +91,10 @@ impl Pipeline {
     /// Records the recipients and spenders of an action, so that they are known from now on.
     pub(super) async fn note_parties(&self, payload: &SigningPayload) {
         let (proposal, account, now) = (payload.proposal(), payload.account(), self.inner.clock.now_millis());
-        let (chain_id, call_id, own) = (proposal.chain_id, proposal.call_id, payload.exposed());
+        let (chain_id, call_id) = (proposal.chain_id, proposal.call_id);
         let paid = grants::receivers(payload).into_iter().map(|address| (PartyRole::Receiver, address));
         let allowed = grants::spenders(payload).into_iter().map(|address| (PartyRole::Spender, address));
-        let others = paid.chain(allowed).filter(|(_, address)| !own.contains(address));
+        let others = paid.chain(allowed).filter(|(_, address)| *address != account);
         let others: Vec<ActionParty> =
             others.map(|(role, address)| ActionParty { role, chain_id, address, account }).collect();
         let Some((_, records)) = self.records().next().filter(|_| !others.is_empty()) else { return };

@@ -21,6 +21,7 @@ use super::commit::ReservedSpend;
 use super::settle::ResendClearance;
 use super::{Pipeline, PipelineRefusal};
 use crate::audit::{self, AuditError, AuditKind, LogEntry};
+use crate::custody::InnerCall;
 use crate::orders::{OrderState, record as orders};
 use crate::permit;
 use crate::policy_engine::{ActionEnd, Reservation, ReserveError};
@@ -265,10 +266,11 @@ impl Pipeline {
         let signed = record.signed.transaction();
         let book = &chain.reader.network().book;
         let contracts = (book.contract(KnownContract::Permit2), book.contract(KnownContract::OriginSettler));
-        let from = record.signed.from();
-        let promised = self.inner.store.read(|connection| orders::promised(connection, chain_id, from))?;
-        let (value, data) = (signed.value(), signed.input());
-        Ok(signed.to().is_some_and(|to| revocation::is_revoking_call(from, to, value, data, contracts, promised)))
+        let Some(to) = signed.to() else { return Ok(false) };
+        let InnerCall { account, to, value, data } =
+            InnerCall::of(record.signed.from(), to, signed.value(), signed.input());
+        let promised = self.inner.store.read(|connection| orders::promised(connection, chain_id, account))?;
+        Ok(revocation::is_revoking_call(account, to, value, &data, contracts, promised))
     }
 
     /// Applies the steps of the table to one open permit, until it must wait or has an end. `None` if the permit is

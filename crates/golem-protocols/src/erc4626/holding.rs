@@ -210,6 +210,17 @@ struct AskedVault {
     made: Option<CallIndex<LagoonFactory::isInstanceCall>>,
 }
 
+/// Tokens that an account holds for the depositors of a vault that it manages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DepositorsTokens {
+    /// Token of the vault.
+    pub asset: Address,
+    /// Vault whose Safe the account is.
+    pub vault: Address,
+    /// Last valuation, in raw units of the token.
+    pub owed: U256,
+}
+
 /// Answer of one vault, of which what the shares pay out is not known yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldShares {
@@ -289,6 +300,14 @@ impl HeldShares {
     /// Returns true if nothing but the vault itself says that its Safe is the account.
     fn only_claims(&self, account: Address) -> bool {
         self.names_safe(account) && self.made != Some(true)
+    }
+
+    /// Token of a vault whose Safe is the account by the word of its factory, and its last valuation, which belongs to the
+    /// depositors; `None` for any other vault, and for one that owes nothing.
+    pub fn held_for_others(&self, account: Address) -> Option<DepositorsTokens> {
+        let owed = self.owed(account);
+        let owes = !self.only_claims(account) && !owed.is_zero();
+        self.asset.filter(|_| owes).map(|asset| DepositorsTokens { asset, vault: self.vault, owed })
     }
 
     /// Last valuation of a vault whose Safe is the account; zero for any other.
@@ -590,10 +609,11 @@ mod tests {
         let (valuation_manager, total_assets) = (Address::repeat_byte(2), U256::from(900));
         let of = |safe, made| {
             let settlers = Some(Settlers { valuation_manager, safe, total_assets });
-            let (vault, shares, asset) = (Address::repeat_byte(3), Some(U256::ZERO), None);
+            let (vault, shares, asset) = (Address::repeat_byte(3), Some(U256::ZERO), Some(Address::repeat_byte(5)));
             let (asynchrony, requests) = (Asynchrony::default(), Requests::default());
             let (decimals, most, price) = (None, None, None);
             let held = HeldShares { vault, shares, asset, decimals, most, price, asynchrony, requests, settlers, made };
+            assert_eq!(held.held_for_others(me).is_some(), safe == me && made == Some(true), "{held:?}");
             (held.owed(me), held.only_claims(me))
         };
         assert_eq!(of(me, Some(true)), (total_assets, false));

@@ -35,7 +35,7 @@ impl Arguments {
             let close = nearest(unknown, names()).map(|close| format!("; did you mean `{close}`?")).unwrap_or_default();
             let shown = SafeText::clean(unknown, 80);
             let what = format_args!(
-                "unknown parameter `{shown}`{close} {} has {}",
+                "unknown parameter `{shown}`{close}; {} has {}",
                 tool.name,
                 names().collect::<Vec<_>>().join(", ")
             );

@@ -50,6 +50,8 @@ pub struct ToolEnvironment {
     pub account: Option<Address>,
     /// Kind of that account, as far as it is known without its password.
     pub custody: Option<AccountKind>,
+    /// Address that pays for its gas: itself, an owner of a Safe, or a session key.
+    pub payer: Option<Address>,
     /// Source of swap quotes.
     pub quotes: Arc<dyn QuoteSource>,
     /// Margin of a cross-chain intent below the fillers' bids, in basis points.
@@ -146,6 +148,7 @@ impl ToolEnvironment {
             rng: RandomSource::machine(),
             account,
             custody: None,
+            payer: None,
             quotes: Arc::new(LocalRouter),
             intent_margin: DEFAULT_INTENT_MARGIN,
             rules: None,
@@ -235,6 +238,12 @@ impl ToolEnvironment {
     pub fn agent_files(&self, network: &Network) -> Option<&AgentFiles> {
         let AgentFileReaders { public, devnet, .. } = &self.agent_files;
         if network.kind == NetworkKind::Devnet { devnet.as_deref() } else { public.as_deref() }
+    }
+
+    /// Returns the address whose key signs the transactions of `account` and pays for their gas: itself, or, for the account
+    /// that acts, an owner of a Safe or a session key.
+    pub fn signer_of(&self, account: Address) -> Address {
+        self.payer.filter(|_| self.account == Some(account)).unwrap_or(account)
     }
 
     /// Returns the policy in force; `None` if none is set up.

@@ -184,7 +184,9 @@ impl DepositPlan {
             }
             Some(id) if self.compounds => {
                 let (collect, add) = (verb("Collect", "Collected"), verb("add", "added"));
-                format!("{collect} the fees of position {id} and {add} {both} of them")
+                // Events of V4 tell the liquidity, and not what it took of the fees: the rest went to the wallet.
+                let most = if self.is_keyed { "at most " } else { "" };
+                format!("{collect} the fees of position {id} and {add} {most}{both} of them")
             }
             Some(id) => format!("{} {both} to position {id}, {}; {range}", verb("Add", "Added"), self.pool()),
         }

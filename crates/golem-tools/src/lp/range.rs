@@ -75,6 +75,10 @@ impl RangeWish {
     pub(super) fn ticks(&self, pool: &PoolState, decimals: [u8; 2], a_is_first: bool) -> Result<TickRange, ToolError> {
         let spacing = pool.tick_spacing;
         match self {
+            // Rounded outward, reversed ticks of one step would make a range.
+            Self::Ticks(lower, upper) if lower >= upper => {
+                Err(invalid("tick_upper", &"the upper tick must be above the lower one"))
+            }
             Self::Ticks(lower, upper) => {
                 TickRange::outward(*lower, *upper, spacing).map_err(|error| invalid("tick_lower", &error))
             }

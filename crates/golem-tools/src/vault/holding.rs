@@ -13,7 +13,9 @@ use bardo_base::units::{Rounding, TokenAmount, Usd};
 use bardo_safety::vault_calls;
 use golem_chain::multicall::CallBatch;
 use golem_chain::network::KnownContract;
-use golem_protocols::erc4626::holding::{HoldingSources, VaultHolding, VaultQuestions, redeemed};
+use golem_protocols::erc4626::holding::{
+    DepositorsTokens, HeldShares, HoldingSources, VaultHolding, VaultQuestions, redeemed,
+};
 
 /// Shares of one vault.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -83,25 +85,46 @@ pub async fn read(
     account: Address,
     block: BlockId,
 ) -> Result<Vec<VaultHolding>, ToolError> {
+    let held = shares(world, chain, account, block).await?;
+    let Some(sources) = HoldingSources::of(chain.client.agreed(), &chain.network().book).filter(|_| !held.is_empty())
+    else {
+        return Ok(Vec::new());
+    };
+    let fork = chain.fork(block).await?;
+    Ok(redeemed(sources, &fork, account, held).await?)
+}
+
+/// Shares and roles of an account in the known vaults, without a simulation of what they pay.
+async fn shares(
+    world: &ToolEnvironment,
+    chain: &ConnectedChain,
+    account: Address,
+    block: BlockId,
+) -> Result<Vec<HeldShares>, ToolError> {
     let network = chain.network();
     let policy = world.policy();
     let rules = policy.as_ref().map(|policy| policy.rules());
     let vaults = vault_calls::known(network.chain_id, rules, &network.book);
-    let sources = HoldingSources::of(chain.client.agreed(), &network.book);
     let multicall = network.book.contract(KnownContract::Multicall3);
-    let Some((sources, multicall)) = sources.zip(multicall).filter(|_| !vaults.is_empty()) else {
-        return Ok(Vec::new());
-    };
+    let Some(multicall) = multicall.filter(|_| !vaults.is_empty()) else { return Ok(Vec::new()) };
     let mut calls = CallBatch::default();
     let factory = network.book.contract(KnownContract::AsyncVaultFactory);
     let asked = VaultQuestions::push(&mut calls, (account, factory), &vaults);
     let answers = calls.send(chain.client.agreed(), multicall, block).await?;
-    let held = asked.take(&answers);
-    if held.is_empty() {
-        return Ok(Vec::new());
-    }
-    let fork = chain.fork(block).await?;
-    Ok(redeemed(sources, &fork, account, held).await?)
+    Ok(asked.take(&answers))
+}
+
+/// Tokens that `account` holds for the depositors of vaults that it manages, by one batch of calls and no simulation.
+///
+/// # Errors
+/// The provider's error. Nobody knows then what belongs to others.
+pub async fn held_for_others(
+    world: &ToolEnvironment,
+    chain: &ConnectedChain,
+    account: Address,
+) -> Result<Vec<DepositorsTokens>, ToolError> {
+    let held = shares(world, chain, account, BlockId::latest()).await?;
+    Ok(held.iter().filter_map(|one| one.held_for_others(account)).collect())
 }
 
 /// Vaults among the known ones that `account` owns and that are not paused: those that it can pause.

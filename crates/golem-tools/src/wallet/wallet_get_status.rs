@@ -249,7 +249,8 @@ async fn on_chain(
     let held = async { held_on(world, chain, account, tokens_of(chain, None).await?).await };
     let ((code, nonce), held) = futures::try_join!(code_and_nonce(chain, account), held)?;
     let (read, total) = value(chain, held, true).await?;
-    let pending = world.rules.as_ref().map(|rules| rules.unconfirmed(network.chain_id, account)).transpose();
+    let pending =
+        world.rules.as_ref().map(|rules| rules.unconfirmed(network.chain_id, world.signer_of(account))).transpose();
     let pending = pending.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
     let kind = AccountKindByCode::of(&code);
     let safe = match (world.custody, kind) {

@@ -63,6 +63,8 @@ pub struct Decision {
     pub picked: Option<AnswerKind>,
     /// Text fields of the chosen answer, if it has any.
     pub form: Option<AnswerForm>,
+    /// Set when a worse simulation has cleared the chosen answer, until the next Esc or answer.
+    lost: bool,
     /// Typed password, which is never drawn.
     secret: PasswordInput,
     /// Set when a standing approval was confirmed once and needs a second confirmation.
@@ -124,6 +126,7 @@ impl Decision {
             touched_at: now,
             picked: None,
             form: None,
+            lost: false,
             secret: PasswordInput::default(),
             again: false,
             read: BTreeSet::new(),
@@ -184,6 +187,8 @@ impl Decision {
     pub fn follow(&mut self, question: &Question) {
         let Some(shown) = &self.shown else {
             self.shown = Some(Box::new(question.clone()));
+            // What became worse before it was opened belongs to it as well.
+            self.changed.clone_from(&question.changed);
             return;
         };
         if **shown == *question {
@@ -235,8 +240,9 @@ impl Decision {
         self.seen_whole = false;
     }
 
-    /// Clears the chosen answer and everything typed for it.
+    /// Clears the chosen answer and everything typed for it. An Esc that was meant for it must not close the dialog.
     fn unpick(&mut self) {
+        self.lost = self.picked.is_some() || self.form.is_some();
         (self.picked, self.form, self.again) = (None, None, false);
         self.secret.clear();
     }
@@ -355,7 +361,7 @@ impl Decision {
                 // Both are cleared together, so that an answer never stays chosen without its text.
                 let (typed, picked) = (self.form.take(), self.picked.take());
                 self.secret.clear();
-                if typed.is_some() || picked.is_some() {
+                if typed.is_some() || picked.is_some() || std::mem::take(&mut self.lost) {
                     self.touched_at = now;
                     return DecisionOutcome::Stays;
                 }
@@ -382,7 +388,7 @@ impl Decision {
                     self.hint = Some(SafeText::clean("too soon", 60));
                     return DecisionOutcome::Stays;
                 }
-                self.hint = None;
+                (self.hint, self.lost) = (None, false);
                 let Some(question) = self.shown.clone() else { return DecisionOutcome::Stays };
                 return match action {
                     Action::Pick(kind) => self.pick(&question, kind),

@@ -215,6 +215,10 @@ impl Account for DelegatedAccount {
         self.grant.owner()
     }
 
+    fn signer(&self) -> Address {
+        self.session.address()
+    }
+
     fn kind(&self) -> AccountKind {
         AccountKind::Delegated
     }

@@ -260,12 +260,6 @@ pub(crate) fn execution(owner: Address, leg: &PlanLeg) -> Bytes {
     .into()
 }
 
-/// Returns the contract that a call of the account `safe` makes the Safe call; `None` for any other call.
-pub fn called(safe: Address, to: Address, data: &[u8]) -> Option<Address> {
-    let call = Safe::execTransactionCall::abi_decode(data).ok().filter(|_| to == safe);
-    call.map(|call| call.to)
-}
-
 /// Returns true if a prepared transaction is the plain call of `safe` by `owner` that carries the proposed one.
 pub(crate) fn carries(prepared: &PayloadLeg, proposed: &PlanLeg, safe: Address) -> bool {
     prepared.to == safe
@@ -306,6 +300,10 @@ impl Account for SafeAccount {
         self.safe
     }
 
+    fn signer(&self) -> Address {
+        self.owner.address()
+    }
+
     fn kind(&self) -> AccountKind {
         AccountKind::Safe
     }
@@ -330,6 +328,12 @@ impl Account for SafeAccount {
         let (bound, asked) = (self.client.chain_id(), proposal.chain_id);
         if asked != bound {
             return Err(SafeRefusal::Chain { bound, asked }.into());
+        }
+        // On another chain nobody may have the Safe's address, or somebody else.
+        if proposal.arrival.is_some() {
+            return Err(PayloadError::Unsupported(
+                "a Safe exists on one chain only: what is sent to its address on another one can be lost".into(),
+            ));
         }
         if proposal.order.is_some() {
             return Err(PayloadError::Unsupported(

@@ -31,6 +31,9 @@ const SINGLETONS: [(Address, B256, &str); 2] = [
     ),
 ];
 
+/// Safe 1.4.1's published fallback handler: it answers questions and takes in tokens, and makes no call of the Safe.
+const COMPATIBILITY_FALLBACK_HANDLER: Address = address!("0xfd0732Dc9E303f09fCEf3a7388Ad10A83459Ec99");
+
 /// Storage slot of the guard: the hash of `guard_manager.guard.address`.
 const GUARD_SLOT: B256 = b256!("0x4a204f620c8c5ccdca3fd54d003badd85ba500436a431f0cbda4f558c93c34c8");
 
@@ -147,9 +150,12 @@ impl SafeState {
         }
     }
 
-    /// Returns true if something besides the owners takes part: a module acts without them, and a guard can refuse.
+    /// Returns true if something besides the owners takes part: a module acts without them, a guard can refuse, and a fallback
+    /// handler is called by the Safe with whatever anybody sends, so that a token there gives all of it away. Safe's published
+    /// handler only answers questions and takes in tokens.
     pub fn has_others(&self) -> bool {
-        !self.modules.is_empty() || !self.guard.is_zero()
+        let plain = [Address::ZERO, COMPATIBILITY_FALLBACK_HANDLER];
+        !self.modules.is_empty() || !self.guard.is_zero() || !plain.contains(&self.handler)
     }
 
     /// Describes the state in one line.

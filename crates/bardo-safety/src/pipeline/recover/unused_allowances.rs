@@ -5,7 +5,6 @@
 
 use std::collections::HashSet;
 
-use alloy::consensus::Transaction as _;
 use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
 use alloy::rpc::types::{TransactionInput, TransactionRequest};
@@ -15,6 +14,7 @@ use serde::Serialize;
 
 use super::super::{Pipeline, PipelineRefusal};
 use super::unavailable;
+use crate::custody::InnerCall;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -144,9 +144,10 @@ pub(in crate::pipeline) fn allowed_before(
         let Some(record) = sender::load(connection, hash)?.filter(|record| record.state == SendState::Included) else {
             continue;
         };
-        let (signed, call) = (&record.signed, record.signed.transaction());
-        let ours = (signed.chain_id(), signed.from(), call.to()) == (chain_id, owner, Some(token));
-        if ours && Erc20::approveCall::abi_decode(call.input()).is_ok_and(|approve| !approve.value.is_zero()) {
+        let signed = &record.signed;
+        let Some(call) = inner(signed.from(), signed.transaction()) else { continue };
+        let ours = (signed.chain_id(), call.account, call.to) == (chain_id, owner, token);
+        if ours && Erc20::approveCall::abi_decode(&call.data).is_ok_and(|approve| !approve.value.is_zero()) {
             return Ok(true);
         }
     }
@@ -164,13 +165,22 @@ fn was_ordered(connection: &Connection, permit_id: &str) -> rusqlite::Result<boo
         .query_row([permit_id], |row| row.get(0))
 }
 
-/// Returns the allowance that a call sets; `None` for any other call.
-fn set_allowance(chain_id: u64, owner: Address, call: &impl alloy::consensus::Transaction) -> Option<SetAllowance> {
-    let to = call.to()?;
-    if let Ok(approve) = Erc20::approveCall::abi_decode(call.input()) {
+/// Returns the call inside a transaction of `from`; `None` for a deployment.
+fn inner(from: Address, transaction: &impl alloy::consensus::Transaction) -> Option<InnerCall> {
+    Some(InnerCall::of(from, transaction.to()?, transaction.value(), transaction.input()))
+}
+
+/// Returns the allowance that a transaction of `from` sets for the account that it acts for; `None` for any other one.
+fn set_allowance(
+    chain_id: u64,
+    from: Address,
+    transaction: &impl alloy::consensus::Transaction,
+) -> Option<SetAllowance> {
+    let InnerCall { account: owner, to, data, .. } = inner(from, transaction)?;
+    if let Ok(approve) = Erc20::approveCall::abi_decode(&data) {
         return Some(SetAllowance { chain_id, owner, token: to, spender: approve.spender, inside: None });
     }
-    let approve = Permit2::approveCall::abi_decode(call.input()).ok()?;
+    let approve = Permit2::approveCall::abi_decode(&data).ok()?;
     Some(SetAllowance { chain_id, owner, token: approve.token, spender: approve.spender, inside: Some(to) })
 }
 
