@@ -274,7 +274,7 @@ impl GolemHarness {
             stop,
             leaving,
             words: heard,
-            shows: mpsc::channel(1).1,
+            scenarios: mpsc::channel(1).1,
             played: told,
             attendance: self.clock.attend(),
             clock: self.clock.clone(),

@@ -77,7 +77,10 @@ pub fn parameter_error(error: &ToolError) -> Option<(String, String)> {
     let label = parameter_label(name);
     let start = format!("parameter `{name}`: ");
     let message = error.message().strip_prefix(&start).unwrap_or(error.message());
-    Some((format!("{label}: {message}"), format!("Correct the field “{label}”.")))
+    // A suggestion of the tool's own says more than where to type.
+    let usual = error.suggestion() == error.code().suggestion();
+    let suggestion = if usual { format!("Correct the field “{label}”.") } else { help_words(error.suggestion()) };
+    Some((format!("{label}: {message}"), suggestion))
 }
 
 /// Description of a parameter in the words of the screen: names of tools and of parameters as the form shows them.

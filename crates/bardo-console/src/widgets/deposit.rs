@@ -189,7 +189,7 @@ impl CardView for DepositModel {
     }
 
     fn last(&self, _now: Moment, keys: CardKeys) -> Option<Row> {
-        let mut row = Row::new(format!("deposit {}", self.deposit.id), Role::TextDim);
+        let mut row = Row::new(format!("deposit number {}", self.deposit.id), Role::TextDim);
         if keys.copy {
             row = keyed(row, "y", "copy");
         }

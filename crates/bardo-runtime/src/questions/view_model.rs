@@ -377,6 +377,10 @@ fn places(
     for inflow in &preview.permit.bounds.inflows {
         add(AddressPart::Receiver, inflow.recipient, preview.first_seen && inflow.recipient != account);
     }
+    // What a bridge's pool pays on the other chain is the account's as well: the calldata names nobody else.
+    if payload.proposal().arrival.is_some() {
+        add(AddressPart::Receiver, account, false);
+    }
     // A new liquidity position does not come in as a token, but has an owner as well.
     if payload.proposal().intent == ProposalIntent::Liquidity {
         for address in &payload.proposal().recipients {

@@ -24,6 +24,7 @@ use bardo_base::model::Check;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::token::{TokenId, TokenInfo};
+use golem_protocols::erc7540::manage::ManageCall;
 
 /// Tolerated extension of a signature's or allowance's lifetime after another simulation, in seconds. Deadlines follow
 /// the block's timestamp, which may be ahead of the clock by this much.
@@ -83,6 +84,8 @@ pub enum Worsening {
     Receiver(Address),
     /// The action calls an address, or a function of it, that it did not call before.
     Calls(Address),
+    /// A managed vault would be valued or settled at another worth, whatever the direction: its depositors, or the account, lose.
+    Valuation(Address),
     /// A spender may take more of a token than before. Amounts in raw units.
     MayTakeMore {
         /// Spender of the allowance or signature.
@@ -137,6 +140,7 @@ impl Worsening {
             | Self::LowerHealth { .. }
             | Self::Receiver(_)
             | Self::Calls(_)
+            | Self::Valuation(_)
             | Self::MayTakeLonger { .. }
             | Self::Signs { .. }
             | Self::Check { .. }
@@ -180,6 +184,7 @@ impl fmt::Display for Worsening {
             }
             Self::Receiver(who) => write!(f, "another receiver: {who}"),
             Self::Calls(to) => write!(f, "another call: {to}"),
+            Self::Valuation(vault) => write!(f, "another valuation of the vault {vault}"),
             Self::MayTakeMore { spender, token, before, now } => {
                 let (before, now) = (amount(token, *before), amount(token, *now));
                 write!(f, "{spender} may take of {}: {before} → {now}", token.symbol)
@@ -344,6 +349,24 @@ fn parties(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
         legs.map(|(purpose, call)| (call.to, purpose, call.data.first_chunk::<SELECTOR>().copied())).collect()
     };
     found.extend(calls(now).difference(&calls(before)).map(|(to, ..)| Worsening::Calls(*to)));
+    let (was, is) = (valuations(before), valuations(now));
+    found.extend(
+        is.into_iter()
+            .filter(|(vault, worth)| was.get(vault).is_none_or(|was| !is_about(*was, *worth)))
+            .map(|(vault, _)| Worsening::Valuation(vault)),
+    );
+}
+
+/// Worth at which the action values or settles managed vaults, in raw units of their tokens. No declared flow bounds it.
+fn valuations(preview: &Preview) -> BTreeMap<Address, U256> {
+    let account = preview.payload.account();
+    let calls = preview.payload.legs().iter().map(|leg| leg.call(account));
+    calls.filter_map(|call| Some((call.to, ManageCall::decode(&call.data, account).ok()?.total()?))).collect()
+}
+
+/// Returns true if two worths differ by at most a basis point, which a supply earns meanwhile.
+fn is_about(was: U256, is: U256) -> bool {
+    was.abs_diff(is).saturating_mul(U256::from(10_000)) <= was
 }
 
 fn allowances(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {

@@ -48,7 +48,7 @@ pub use local::LocalAccount;
 pub use reauthentication::{Reauthentication, ReauthenticationError};
 pub use revocable::{RevocableAccount, RevocationSwitch};
 pub use safe::{SafeAccount, SafeOwnerKey, SafeRefusal, SafeState};
-pub use secret::{SecretError, SecretKey, for_a_new_key};
+pub use secret::{SHORTEST_PASSWORD, SecretError, SecretKey, for_a_new_key};
 pub use session_keys::{SessionKeeper, SessionKeyId, SessionRefusal};
 
 use bardo_base::error::{ErrorCode, ToolError};

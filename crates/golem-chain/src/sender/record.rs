@@ -552,11 +552,8 @@ pub fn open(connection: &Connection, chain_id: u64) -> Result<Vec<TxRecord>, Rec
     select(connection, "chain_id = ?1 AND settled_at IS NULL", [counted(chain_id, "the chain's id")?])
 }
 
-/// Most transactions that [`included_with`] looks through: the newest of all chains.
-const LOOKED_THROUGH: i64 = 2_000;
-
-/// Hashes of the newest transactions of a chain that are in a block, were stored since a time in milliseconds since the Unix
-/// epoch, and whose bytes contain an address, such as that of a contract they call, oldest first.
+/// Hashes of the transactions of a chain that are in a block, were stored since a time in milliseconds since the Unix epoch, and
+/// whose bytes contain an address, such as that of a contract they call, oldest first.
 ///
 /// # Errors
 /// [`RecordError::Store`], or an error for an invalid row.
@@ -566,14 +563,14 @@ pub fn included_with(
     address: Address,
     since: u64,
 ) -> Result<Vec<B256>, RecordError> {
-    // By rowid, so that the ledger's length does not matter.
+    // From the newest row back to the first that is older, so that the ledger's length does not matter and no number of newer
+    // rows, of whatever chain, hides one.
     let mut statement = connection.prepare_cached(
-        "SELECT hash FROM (SELECT rowid AS at, hash, chain_id, state, stored_at, raw FROM sender_transaction
-                           ORDER BY rowid DESC LIMIT ?1)
-         WHERE chain_id = ?2 AND state = 'included' AND stored_at >= ?3 AND instr(raw, ?4) > 0 ORDER BY at",
+        "SELECT hash FROM sender_transaction
+         WHERE rowid > coalesce((SELECT rowid FROM sender_transaction WHERE stored_at < ?2 ORDER BY rowid DESC LIMIT 1), 0)
+         AND chain_id = ?1 AND state = 'included' AND stored_at >= ?2 AND instr(raw, ?3) > 0 ORDER BY rowid",
     )?;
-    let values =
-        params![LOOKED_THROUGH, counted(chain_id, "the chain's id")?, counted(since, "a time")?, address.as_slice()];
+    let values = params![counted(chain_id, "the chain's id")?, counted(since, "a time")?, address.as_slice()];
     let hashes = statement.query_map(values, |row| row.get::<_, [u8; 32]>(0))?;
     Ok(hashes.collect::<Result<Vec<_>, _>>()?.into_iter().map(B256::from).collect())
 }
@@ -714,4 +711,41 @@ pub(super) fn same<T: PartialEq + ToString>(what: &'static str, found: T, expect
         return Ok(());
     }
     Err(RecordError::Mismatch { what, found: found.to_string(), expected: expected.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_number_of_newer_rows_hides_a_transaction_and_older_ones_are_left_out() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(TABLES).unwrap();
+        let pool = Address::repeat_byte(0x50);
+        let insert = |number: u64, chain_id: u64, state: &str, stored_at: u64, to: Address| {
+            let hash = B256::from(alloy::primitives::U256::from(number));
+            let raw = [&[2; 9], to.as_slice(), &[3; 9]].concat();
+            let values =
+                params![hash.as_slice(), chain_id as i64, to.as_slice(), number as i64, raw, state, stored_at as i64];
+            connection
+                .execute(
+                    "INSERT INTO sender_transaction (hash, chain_id, account, nonce, raw, route, state, stored_at)
+                     VALUES (?1, ?2, ?3, ?4, ?5, 'public', ?6, ?7)",
+                    values,
+                )
+                .unwrap();
+            hash
+        };
+        insert(1, 1, "included", 99, pool);
+        let first = insert(2, 1, "included", 100, pool);
+        for (number, chain_id, state, to) in
+            [(3, 1, "sent", pool), (4, 2, "included", pool), (5, 1, "included", Address::repeat_byte(0x51))]
+        {
+            insert(number, chain_id, state, 101, to);
+        }
+        (6..3_000).for_each(|number| drop(insert(number, 2, "included", 102, Address::repeat_byte(0x52))));
+        let last = insert(3_000, 1, "included", 103, pool);
+        assert_eq!(included_with(&connection, 1, pool, 100).unwrap(), [first, last]);
+        assert_eq!(included_with(&connection, 1, pool, 104).unwrap(), []);
+    }
 }

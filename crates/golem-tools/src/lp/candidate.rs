@@ -16,9 +16,9 @@ use crate::engine::{CallContext, ConnectedChain};
 use crate::market::fixed::Fixed;
 use crate::positions::{self, AmountPair, Described, impossible};
 use crate::shared::{invalid, per_whole};
-use crate::swap_query::SwapQuery;
+use crate::swap_query::{SwapQuery, slippage};
 use bardo_base::error::{ErrorCode, ToolError};
-use bardo_base::units::{Rounding, SignedUsd, TokenAmount, Usd};
+use bardo_base::units::{BasisPoints, Rounding, SignedUsd, TokenAmount, Usd};
 use golem_chain::network::KnownContract;
 use golem_chain::token::{TokenId, TokenInfo};
 use golem_protocols::uniswap::outlook::{
@@ -27,7 +27,7 @@ use golem_protocols::uniswap::outlook::{
 use golem_protocols::uniswap::positions::{PoolState, PositionId, PositionPool, PositionState};
 use golem_protocols::uniswap::ratio::Ratio;
 use golem_protocols::uniswap::v3::math::MathError;
-use golem_protocols::uniswap::v3::position::{TickRange, price_of};
+use golem_protocols::uniswap::v3::position::{TickRange, price_of, sqrt_prices_around};
 
 /// Least numbers of swaps and of intervals that figures are computed from.
 const LEAST_SWAPS: usize = 20;
@@ -278,6 +278,14 @@ pub(super) async fn ground(
     Ok(Ground { head, read, state, pool, range })
 }
 
+/// Liquidity that a deposit into V4 adds: a fixed one that the amounts suffice for while the price moves by the slippage. The rest
+/// stays in the wallet, and earns nothing.
+fn in_v4(range: TickRange, price: U256, whole: u128, slippage: BasisPoints) -> Result<u128, MathError> {
+    let amounts = range.amounts(price, whole, false)?;
+    let [low, high] = sqrt_prices_around(price, slippage);
+    Ok(range.liquidity_for(low, amounts)?.min(range.liquidity_for(high, amounts)?))
+}
+
 /// Amounts that the position pays now with what it is owed.
 fn held(state: &PositionState) -> Result<[U256; 2], ToolError> {
     let [now0, now1] = state.withdrawn(state.liquidity).map_err(impossible)?;
@@ -347,6 +355,10 @@ pub(super) async fn weigh(
     let broken = || Unweighed::Failed(impossible(MathError::Overflow));
     let amounts = held(state)?;
     let liquidity = liquidity_after_exchange(*range, price, amounts).map_err(impossible)?;
+    let liquidity = match pool.pool {
+        PositionPool::Contract(_) => liquidity,
+        PositionPool::Keyed(_) => in_v4(*range, price, liquidity, slippage(context, None)?).map_err(impossible)?,
+    };
     let outlook = |range: TickRange, liquidity| sample.outlook(range, liquidity, price, horizon).ok_or_else(broken);
     let new = outlook(*range, liquidity)?;
     let kept = (!ground.leaves_pool()).then(|| outlook(key.range, state.liquidity)).transpose()?;

@@ -19,7 +19,7 @@ use bardo_base::error::{ErrorCode, FigureUnit, RuleFigures, ToolError, Violation
 use bardo_base::format::fee;
 use bardo_base::model::{ActionClass, Rule, RuleName};
 use bardo_base::text::SafeText;
-use bardo_base::units::{BasisPoints, Rounding, TokenAmount};
+use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use bardo_safety::checks::phase_gate::allows;
 use bardo_safety::pipeline::{CommitOutcome, CommitState};
 use bardo_safety::policy::Policy;
@@ -582,8 +582,28 @@ fn can_be_finished(
                 return Err(error.violating(&[violation]));
             }
         }
+        return fits_the_caps(context, chain, worth);
     }
     Ok(())
+}
+
+/// Refuses a move whose deposit no cap over time has room for now.
+fn fits_the_caps(context: &CallContext, chain: &ConnectedChain, worth: Usd) -> Result<(), ToolError> {
+    let world = &context.world;
+    let Some(rules) = world.rules_in_force() else { return Ok(()) };
+    let (chain_id, phase) = (chain.network().chain_id, context.conditions().phase);
+    let status = rules.status(chain_id, world.account(None)?, context.golem_id(), phase, world.clock.now_millis());
+    let status = status.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
+    let Some(cap) = status.caps.into_iter().find(|cap| cap.left.dollars() < worth) else { return Ok(()) };
+    let [worth_shown, left] = [(worth, Rounding::Up), (cap.left.dollars(), Rounding::Down)]
+        .map(|(value, rounding)| format!("${}", value.to_fixed(2, rounding)));
+    let what = format_args!(
+        "the position is worth {worth_shown}, and {left} are left of {}, so that it could be closed and not opened again",
+        cap.rule
+    );
+    let violation = Violation::new(cap.rule.clone(), &left, &worth_shown, "the same once enough is left")
+        .with(RuleFigures::new(FigureUnit::Usd, cap.left.dollars(), worth));
+    Err(ToolError::new(ErrorCode::SafetySpendingLimitExceeded, what).violating(&[violation]))
 }
 
 /// Enforces `min_rebalance_benefit_usd` and `require_rebalance_check`. The times are fixed: a longer horizon, which the

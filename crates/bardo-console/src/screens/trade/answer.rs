@@ -10,7 +10,7 @@ use super::super::ScreenContext;
 use super::super::form::parameter_error;
 use super::Trade;
 use super::choices::CHAIN_FIELDS;
-use crate::format::{amount as token_amount, dollars, dollars_used};
+use crate::format::{amount as token_amount, dollars, dollars_used, grouped};
 use crate::painter::Painter;
 use crate::theme::{Role, Theme};
 use crate::widgets::figure::{left, readable, text};
@@ -177,7 +177,7 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: Option<&Question>) -> 
             let usd = text(one, "usd").and_then(|usd| usd.as_str().parse().ok()).map(dollars);
             all.push(
                 Row::new(words, Role::TextDim)
-                    .then(format!("{} {token}", readable(value.as_str(), 6)), Role::Text)
+                    .then(format!("{} {token}", grouped(&readable(value.as_str(), 6))), Role::Text)
                     .end(usd.unwrap_or_else(|| "no price".to_owned()), Role::Text)
                     .kept(),
             );

@@ -100,6 +100,28 @@ fn permit_of(proposal: &mut Proposal) -> &mut PermitSingle {
     }
 }
 
+/// No flow bounds the worth of a managed vault: neither a higher nor a lower one may stand under the same approval.
+#[test]
+fn another_valuation_of_a_vault_is_worse_in_either_direction() {
+    let settles = |total: u64, at| {
+        let mut proposal = swap(at);
+        proposal.legs[0].slots.clear();
+        proposal.legs[0].data = ManageCall::Settle { total: U256::from(total) }.calldata(proposal.account);
+        of(proposal, at)
+    };
+    let vault = settles(1, FIRST).payload.legs()[0].to;
+    let another = [format!("another valuation of the vault {vault}")];
+    for (was, is, wanted) in [
+        (4_900_000, 2_700_000, &another[..]),
+        (4_900_000, 4_900_491, &another[..]),
+        (4_900_000, 4_900_490, &[]),
+        (4_900_000, 4_900_000, &[]),
+    ] {
+        let found = words(&worsenings(&settles(was, FIRST), &settles(is, NEXT)));
+        assert_eq!(found, wanted, "{was} → {is}");
+    }
+}
+
 #[test]
 fn expected_changes_during_review_are_not_worse() {
     let cases: [Case; 7] = [
