@@ -281,7 +281,9 @@ fn text(record: &SafeProposalRecord, state: Option<&SafeState>) -> String {
     if let Some(state) = state {
         let missing = state.owners.iter().filter(|owner| !record.signatures.contains_key(*owner));
         let missing: Vec<String> = missing.map(Address::to_string).collect();
-        let _infallible = writeln!(text, "  missing    {}", missing.join(", "));
+        if !missing.is_empty() {
+            let _infallible = writeln!(text, "  missing    {}", missing.join(", "));
+        }
     }
     if let Some(tx) = record.tx {
         let _infallible = writeln!(text, "  executed   {tx}");

@@ -65,7 +65,7 @@ pub struct WaitingProposal {
     pub id: SafeText,
     /// State in one word.
     pub state: SafeText,
-    /// Expected outcome.
+    /// Outcome that the proposing call expects.
     pub outcome: SafeText,
     /// Number of owners that have signed.
     pub signed: usize,

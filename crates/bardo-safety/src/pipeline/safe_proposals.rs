@@ -1,7 +1,7 @@
 //! Actions of a Safe that needs several owners. A commit signs the Safe's transactions for the other owners and stores them
 //! with our signatures, instead of sending anything. Their signatures are added as they come, each verified. An execution is
 //! a preview and a commit of its own with all signatures in the calldata. What the Safe has done is read from its events,
-//! whoever executed it.
+//! also where another program executed it.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ use bardo_base::units::BasisPoints;
 use bardo_store::StoreError;
 use golem_chain::provider::{ChainClient, ProviderError};
 
-/// What the chain says of a proposal.
+/// End of a proposal, by the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FoundEnd {
     state: SafeProposalState,

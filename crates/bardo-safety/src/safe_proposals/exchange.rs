@@ -22,7 +22,7 @@ pub const MAX_FILE: u64 = 4 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeError {
     /// The file is not of this form.
-    #[error("the file is no proposal of a Safe: {0}")]
+    #[error("the file does not contain a proposal of a Safe: {0}")]
     Malformed(&'static str),
     /// A transaction is a delegate call.
     #[error("transaction {0} is a delegate call, which could change everything in the Safe")]
@@ -51,7 +51,7 @@ pub enum ExchangeError {
     Signature {
         /// Account that the file names.
         owner: Address,
-        /// Reason.
+        /// Reason why it does not count.
         why: &'static str,
     },
 }
@@ -62,7 +62,7 @@ pub enum ExchangeError {
 pub struct ExchangeFile {
     version: u32,
     chain_id: u64,
-    /// What the transactions are for; without it nobody can sign them here, and signatures alone can be imported.
+    /// Proposal of the transactions; without it nobody can sign them here, and signatures alone can be imported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     proposal: Option<StoredProposal>,
     transactions: Vec<ExchangeTx>,

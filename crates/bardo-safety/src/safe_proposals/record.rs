@@ -62,7 +62,7 @@ pub enum SafeProposalState {
 }
 
 impl SafeProposalState {
-    /// All states.
+    /// All states, for parsing.
     pub const ALL: [Self; 7] = [
         Self::Waiting,
         Self::Executing,

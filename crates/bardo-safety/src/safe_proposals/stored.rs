@@ -1,5 +1,5 @@
 //! A proposal in the form in which the ledger keeps it and a file carries it to the other owners. It is a claim like any
-//! proposal: whoever signs or executes it checks it again as a whole.
+//! proposal: each signature and each execution checks it again as a whole.
 
 use alloy::primitives::{Address, Bytes, U256};
 use serde::{Deserialize, Serialize};

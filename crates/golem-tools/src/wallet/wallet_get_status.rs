@@ -235,7 +235,7 @@ struct ProposalStatus {
     state: &'static str,
     /// Number of its first transaction.
     nonce: String,
-    /// Expected outcome.
+    /// Outcome that the proposing call expects.
     expected_outcome: String,
     /// Owners that have signed.
     signed_by: Vec<String>,

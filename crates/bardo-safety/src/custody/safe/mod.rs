@@ -114,7 +114,7 @@ pub enum SafeRefusal {
     State {
         /// Hash of the proposal's first transaction.
         id: B256,
-        /// Its state.
+        /// State that the ledger has of it.
         state: String,
     },
     /// The state differs from the bound one.

@@ -22,7 +22,7 @@ pub struct SafeTx {
     pub to: Address,
     /// Value sent along, in wei.
     pub value: U256,
-    /// Calldata.
+    /// Calldata of the call.
     pub data: Bytes,
     /// Number of the transaction.
     pub nonce: U256,
@@ -126,7 +126,7 @@ impl SafeSignatures {
         }
         let mut by = None;
         for (hash, signature) in hashes.iter().zip(signatures) {
-            let found = Agreement::read(signature, *hash).ok_or("it is no signature of the transaction")?.owner();
+            let found = Agreement::read(signature, *hash).ok_or("it does not sign the transaction")?.owner();
             if by.is_some_and(|by| by != found) {
                 return Err("its signatures are of different accounts");
             }
