@@ -365,6 +365,24 @@ pub(super) enum Command {
         #[arg(long, value_name = "NAME", global = true)]
         key: Option<String>,
     },
+    /// Proposals of a Safe that needs several owners: collect their signatures, execute, reject
+    #[command(
+        long_about = "Proposals of a Safe that needs several owners: collect their signatures, execute, reject.\n\nAn action \
+        of such a Safe is checked like any other, and then signed by your owner's key instead of sent. Give the exported file \
+        to the other owners. Each of them signs it with Bardo (`bardo safe sign FILE`), which checks it again as a whole, or \
+        with another wallet; import what they return. Once there are enough signatures, `bardo safe execute` checks \
+        everything again and sends it."
+    )]
+    Safe {
+        #[command(subcommand)]
+        action: SafeAction,
+        /// The Safe as `bardo keys safe` prints it [default: `account` of the configuration]
+        #[arg(long, value_name = "SETTING", global = true)]
+        key: Option<String>,
+        /// Read the key's password from this file descriptor
+        #[arg(long, value_name = "N", global = true)]
+        password_fd: Option<u32>,
+    },
     /// Name addresses, and watch accounts without a key
     #[command(
         long_about = "Name addresses, and watch accounts without a key.\n\nA label stands beside the whole address and \
@@ -476,6 +494,52 @@ pub(super) enum DevnetAction {
         name: DevnetName,
         /// Name of the copy
         label: DevnetName,
+    },
+}
+
+/// Actions on proposals of Safes.
+#[derive(Debug, Clone, Subcommand)]
+pub(super) enum SafeAction {
+    /// List the proposals of this ledger with their signatures
+    List,
+    /// Show one proposal: its transactions, who has signed, who is missing
+    Show {
+        /// Id of the proposal
+        #[arg(value_parser = transaction_hash)]
+        id: B256,
+    },
+    /// Write the file with which other owners sign
+    Export {
+        /// Id of the proposal
+        #[arg(value_parser = transaction_hash)]
+        id: B256,
+        /// The file, which must not exist [default: standard output]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Add the signatures of a file that another owner returned
+    Import {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Check a proposal of another owner as a whole, and sign it with your owner's key after your approval
+    Sign {
+        /// The file, or the id of a proposal in this ledger
+        #[arg(value_name = "FILE|ID")]
+        proposal: String,
+    },
+    /// Check everything again and send it, after your approval
+    Execute {
+        /// Id of the proposal
+        #[arg(value_parser = transaction_hash)]
+        id: B256,
+    },
+    /// Reject a proposal
+    Reject {
+        /// Id of the proposal
+        #[arg(value_parser = transaction_hash)]
+        id: B256,
     },
 }
 

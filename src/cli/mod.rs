@@ -46,6 +46,7 @@ mod rehearsal;
 mod rehearse;
 mod roles;
 mod safe;
+mod safe_proposals;
 mod secret;
 #[cfg(unix)]
 mod serve;
@@ -239,6 +240,10 @@ fn dispatch(mut cli: Cli) -> Result<CliExit, CommandFailure> {
         Some(Command::Transactions { action, key }) => {
             let flags = ConfigFlags { account: key, ..flags };
             transactions::run(action, &environment, flags, cli.json)
+        }
+        Some(Command::Safe { action, key, password_fd }) => {
+            let flags = ConfigFlags { account: key, ..flags };
+            safe_proposals::run(&action, password_fd, &environment, &flags, cli.json)
         }
         Some(Command::Labels { action }) => labels::run(&action, &environment, &flags, cli.json),
         Some(Command::Pnl { by, from, to, csv, reconcile, offline, all_accounts, key }) => {

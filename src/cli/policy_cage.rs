@@ -131,7 +131,8 @@ async fn change(config: &Config, clear: bool, password_fd: Option<u32>) -> Resul
     Ok(CliExit::Success)
 }
 
-async fn acting(
+/// Opens the configured account with everything that a signature needs.
+pub(super) async fn acting(
     config: &Config,
     opened: &OpenEnvironment,
     ledger: &Ledger,
@@ -148,8 +149,8 @@ async fn acting(
     Ok(bardo_runtime::acting(config, opened, ledger, rules, &fabric, clock.clone(), signing).await?)
 }
 
-/// Converts the error of a change into the command's failure.
-fn refused(error: ToolError) -> CommandFailure {
+/// Converts the error of an action into the command's failure.
+pub(super) fn refused(error: ToolError) -> CommandFailure {
     let exit = match error.code() {
         ErrorCode::ApprovalRefused | ErrorCode::ApprovalLapsed => CliExit::Rejected,
         code if code.is_denial() => CliExit::Blocked,

@@ -63,7 +63,8 @@ async fn bind(
         let mut text = format!("Safe {address} on {network}\n{}", lines(&state));
         match &setting {
             Some(setting) => text.push_str(&format!(
-                "\nIt acts through its owner {} ({}) with\n  account = \"{setting}\"\nor, for one command, --key {setting}\n",
+                "{}\nIt acts through its owner {} ({}) with\n  account = \"{setting}\"\nor, for one command, --key {setting}\n",
+                several(&state),
                 safe.owner.name(),
                 safe.owner.address()
             )),
@@ -75,6 +76,17 @@ async fn bind(
         print_named(&text, &DataFolder::of(config))?;
     }
     Ok(if may_bind { CliExit::Success } else { CliExit::Rejected })
+}
+
+/// Says how a Safe acts that needs several owners.
+fn several(state: &SafeState) -> String {
+    match state.needs_several() {
+        true => format!(
+            "\nIt needs {} owners: an action is signed by this one and waits for the others (`bardo safe`).",
+            state.threshold
+        ),
+        false => String::new(),
+    }
 }
 
 /// The state, one fact a line.

@@ -44,7 +44,7 @@ pub(super) fn run(
 }
 
 /// Refuses the embedded devnet, whose transactions are those of one process.
-fn embedded(config: &Config) -> Result<(), CommandFailure> {
+pub(super) fn embedded(config: &Config) -> Result<(), CommandFailure> {
     if config.fork.is_none() && NetworkPlan::from_config(config)? == NetworkPlan::Devnet {
         let error = "a devnet inside a process is used by that process alone: its transactions are on screen 9; or name \
                      a network with --network, or a running `bardo devnet` with --rpc";
@@ -54,7 +54,7 @@ fn embedded(config: &Config) -> Result<(), CommandFailure> {
 }
 
 /// Opens the ledger for reading and resending: no key is opened.
-async fn looking(
+pub(super) async fn looking(
     config: &Config,
     opened: &OpenEnvironment,
     ledger: &Ledger,

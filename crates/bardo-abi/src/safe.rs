@@ -16,6 +16,14 @@ alloy::sol! {
         function getThreshold() external view returns (uint256 threshold);
         /// Number of the next transaction.
         function nonce() external view returns (uint256 number);
+        /// Hash of a transaction, which its owners sign.
+        function getTransactionHash(address to, uint256 value, bytes data, uint8 operation, uint256 safeTxGas, uint256 baseGas, uint256 gasPrice, address gasToken, address refundReceiver, uint256 _nonce) external view returns (bytes32 hash);
+        /// Checks the signatures of as many owners as must agree; reverts if one is wrong.
+        function checkSignatures(bytes32 dataHash, bytes data, bytes signatures) external view;
+        /// Agrees to the transaction with this hash; only an owner may.
+        function approveHash(bytes32 hashToApprove) external;
+        /// Not zero if the owner has agreed to the transaction with this hash by `approveHash`.
+        function approvedHashes(address owner, bytes32 hash) external view returns (uint256 approved);
         /// Modules, which may act without any owner.
         function getModulesPaginated(address start, uint256 pageSize) external view returns (address[] array, address next);
         /// Words of the contract's storage.
@@ -40,5 +48,25 @@ alloy::sol! {
     interface SafeProxyFactory {
         /// Creates a Safe and sets it up.
         function createProxyWithNonce(address _singleton, bytes initializer, uint256 saltNonce) external returns (address proxy);
+    }
+}
+
+/// Transaction of a Safe as its owners sign it, in a module of its own: the message has the interface's names.
+pub mod typed {
+    alloy::sol! {
+        /// Typed data of a transaction (EIP-712), for the domain of the chain's id and the Safe's address.
+        #[derive(Debug, PartialEq, Eq)]
+        struct SafeTx {
+            address to;
+            uint256 value;
+            bytes data;
+            uint8 operation;
+            uint256 safeTxGas;
+            uint256 baseGas;
+            uint256 gasPrice;
+            address gasToken;
+            address refundReceiver;
+            uint256 nonce;
+        }
     }
 }

@@ -48,6 +48,7 @@ mod environment;
 pub mod faucet;
 pub mod labels;
 pub mod market;
+pub mod operator_action;
 mod orders;
 pub mod policy;
 pub mod policy_cage;

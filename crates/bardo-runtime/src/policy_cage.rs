@@ -10,7 +10,7 @@ use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolCall as _;
 use serde::Serialize;
 
-use super::OpenEnvironment;
+use super::{OpenEnvironment, operator_action};
 use bardo_abi::policy_cage::PolicyCage::{self, Rules};
 use bardo_base::clock::Clock;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -19,7 +19,6 @@ use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, Phase, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::text::SafeText;
-use bardo_safety::approval::{Consent, Decision};
 use bardo_safety::onchain_policy::{DeriveError, DerivedRules, RuleDifference, UnenforcedRule, derive, differences};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
 use bardo_safety::pipeline::{CommitOutcome, PhaseRequest};
@@ -287,38 +286,11 @@ pub async fn change(
         arrival: None,
         expected_outcome: SafeText::clean(outcome, 200),
     };
-    let pipeline = &acting.pipeline;
-    let preview = async |proposal: Proposal| {
+    operator_action::carry_out(acting, async || {
         let asked = PhaseRequest { phase: Phase::Thriving, own: None };
-        let preview = pipeline.preview(proposal, Arc::clone(&acting.account), asked).await;
-        preview.map(Arc::new).map_err(|refusal| refusal.error())
-    };
-    let mut previewed = preview(proposal.clone()).await?;
-    let mut ticket = pipeline.approval_queue().ask(Arc::clone(&previewed));
-    let yes = loop {
-        let why = match ticket.decision().await {
-            Decision::Approved(yes) => break yes,
-            Decision::PermitExpired => {
-                previewed = preview(proposal.clone()).await?;
-                ticket.replace(Arc::clone(&previewed));
-                continue;
-            }
-            Decision::Lapsed => {
-                ToolError::new(ErrorCode::ApprovalLapsed, "nobody answered in time; nothing was signed")
-            }
-            Decision::NotAsked(why) => ToolError::new(ErrorCode::ApprovalRefused, why),
-            Decision::Edit { .. } => {
-                ToolError::new(ErrorCode::ApprovalRefused, "this decision has no amount to change")
-            }
-            Decision::Withdrawn { reason } => ToolError::new(ErrorCode::Halted, reason),
-            Decision::Refused { reason } | Decision::RefusedAndHalted { reason } => {
-                ToolError::new(ErrorCode::ApprovalRefused, format_args!("the operator refused: {reason}"))
-            }
-        };
-        return Err(why);
-    };
-    let permit_id = previewed.permit.permit_id;
-    pipeline.commit(permit_id, Consent::Approved(yes)).await.map_err(|refusal| refusal.error())
+        acting.pipeline.preview(proposal.clone(), Arc::clone(&acting.account), asked).await
+    })
+    .await
 }
 
 #[cfg(test)]

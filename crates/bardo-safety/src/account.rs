@@ -3,11 +3,12 @@
 
 use std::fmt;
 
-use alloy::primitives::{Address, Bytes};
+use alloy::primitives::{Address, Bytes, U256};
 use futures::future::BoxFuture;
 
+use super::custody::safe::SafeSignatures;
 use super::custody::{SafeRefusal, SessionRefusal};
-use super::pipeline::{Capability, Order};
+use super::pipeline::{Capability, Order, SafeTransaction};
 use super::proposal::Proposal;
 use super::queue_key::QueueKey;
 use super::signing_payload::{FeeBound, PayloadError, SigningPayload};
@@ -54,6 +55,22 @@ pub trait Account: fmt::Debug + Send + Sync {
     /// [`PayloadError`] if the account cannot do what is proposed, for example on another chain.
     fn prepare_payload(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError>;
 
+    /// Builds the signing payload that executes a proposal of a Safe with its owners' signatures, as the Safe's transactions
+    /// from this number on. Must not use a key.
+    ///
+    /// # Errors
+    /// [`PayloadError`] if there are too few signatures, or if the Safe's next transaction is another one. The default
+    /// implementation always refuses.
+    fn prepare_signed(
+        &self,
+        proposal: Proposal,
+        context: &PayloadContext,
+        signed: (U256, &SafeSignatures),
+    ) -> Result<SigningPayload, PayloadError> {
+        let _ = (proposal, context, signed);
+        Err(PayloadError::Unsupported("it is no Safe that needs several owners".to_owned()))
+    }
+
     /// Signs exactly the content of the capability: first each typed message, then the transaction with these
     /// signatures in its calldata. The pipeline compares the result with the payload.
     ///
@@ -68,6 +85,16 @@ pub trait Account: fmt::Debug + Send + Sync {
     fn sign_order(&self, capability: Capability<Order>) -> BoxFuture<'_, Result<Bytes, SignError>> {
         drop(capability);
         Box::pin(async { Err(SignError::Refused("this account signs no orders".to_owned())) })
+    }
+
+    /// Signs the Safe's transaction in the capability, for the Safe's other owners. Returns `r ‖ s ‖ v` with v 27 or 28; the
+    /// pipeline recovers the signer.
+    ///
+    /// # Errors
+    /// [`SignError`], as for [`Self::sign`]. The default implementation always refuses.
+    fn sign_safe(&self, capability: Capability<SafeTransaction>) -> BoxFuture<'_, Result<Bytes, SignError>> {
+        drop(capability);
+        Box::pin(async { Err(SignError::Refused("this account signs no transaction of a Safe".to_owned())) })
     }
 }
 

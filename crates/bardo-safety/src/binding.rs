@@ -9,7 +9,7 @@ use super::proposal::{
     AllowanceBound, AllowanceKind, BridgeArrival, Inflow, Outflow, PlanLeg, Proposal, ReplacedTx, SignatureSlot,
     SignedOrder, TradeFigures,
 };
-use super::signing_payload::{FeeBound, PayloadLeg, PayloadOrder, PayloadSlot, SigningPayload};
+use super::signing_payload::{FeeBound, PayloadLeg, PayloadOrder, PayloadSlot, SafePlan, SigningPayload};
 use super::typed::TypedMessage;
 use golem_chain::token::{TokenId, TokenInfo};
 
@@ -46,6 +46,12 @@ impl BindingHash {
             binding.address(*signer);
         });
         self.fees(payload.fees());
+        if let Some(SafePlan { nonce, threshold, executes }) = payload.safe() {
+            self.text("safe");
+            self.amount(*nonce);
+            self.amount(*threshold);
+            self.number((*executes).into());
+        }
     }
 
     pub(super) fn bounds(&mut self, bounds: &PermitBounds) {

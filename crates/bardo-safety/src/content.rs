@@ -4,6 +4,7 @@ use alloy::primitives::{Address, B256};
 use bardo_session::content::{SignedAllowance, SignedCall, SignedContent, SignedFlow, SignedMessage};
 
 use super::binding::BindingHash;
+use super::custody::safe::SafeTx;
 use super::permit::PermitBounds;
 use super::proposal::AllowanceKind;
 use super::signing_payload::SigningPayload;
@@ -17,13 +18,13 @@ const MAX_TEXT: usize = 200;
 
 /// Returns the content that `payload` would sign within `bounds`.
 pub fn signed(payload: &SigningPayload, bounds: &PermitBounds) -> SignedContent {
-    let call = |leg: &super::signing_payload::PayloadLeg| SignedCall {
+    let call = |(index, leg): (usize, &super::signing_payload::PayloadLeg)| SignedCall {
         purpose: text(leg.purpose.as_str()),
         to: leg.to,
         value: leg.value,
         gas_limit: leg.gas_limit,
         data: leg.data.clone(),
-        messages: leg.slots.iter().map(|slot| message(&slot.message)).collect(),
+        messages: leg.slots.iter().map(|slot| message(&slot.message)).chain(of_safe(payload, index)).collect(),
         publishes: published(&leg.call(payload.account()).data, &payload.proposal().files),
     };
     let flow = |token: &TokenInfo, amount, recipient| {
@@ -44,7 +45,7 @@ pub fn signed(payload: &SigningPayload, bounds: &PermitBounds) -> SignedContent 
         chain_id: payload.proposal().chain_id,
         account: payload.account(),
         signer: payload.signer(),
-        calls: payload.legs().iter().map(call).collect(),
+        calls: payload.legs().iter().enumerate().map(call).collect(),
         order: payload.order().map(|order| message(&order.message)),
         files: payload.proposal().files.clone(),
         most_out: bounds.outflows.iter().map(|out| flow(&out.token, out.amount, None)).collect(),
@@ -52,6 +53,25 @@ pub fn signed(payload: &SigningPayload, bounds: &PermitBounds) -> SignedContent 
         allowances: bounds.allowances.iter().map(allowance).collect(),
         worst_gas: bounds.worst_gas,
     }
+}
+
+/// Returns the transaction of a Safe that an owner signs for the other owners; `None` where nothing is proposed.
+fn of_safe(payload: &SigningPayload, leg: usize) -> Option<SignedMessage> {
+    let plan = payload.safe().filter(|plan| !plan.executes)?;
+    let transaction = SafeTx::of_leg(payload, leg)?;
+    let fields = [
+        ("nonce", transaction.nonce.to_string()),
+        ("hash", transaction.hash().to_string()),
+        ("owners needed", plan.threshold.to_string()),
+    ];
+    Some(SignedMessage {
+        kind: text("SafeTx"),
+        verifier: payload.account(),
+        fields: fields.map(|(name, value)| (text(name), text(&value))).to_vec(),
+        spenders: Vec::new(),
+        // It holds until the Safe has executed a transaction with its nonce.
+        usable_until: u64::MAX,
+    })
 }
 
 /// Returns the hash of a permit over `content`; `rest` is the hash of everything else that the permit binds.

@@ -34,6 +34,7 @@
 //! | `operator_proof` | proof that the operator, not a script, made a decision |
 //! | `audit` | hash-chained audit log and its anchor |
 //! | `orders` | signed orders that others settle, followed to their end on chain |
+//! | `safe_proposals` | proposals of Safes that need several owners, until their end on chain |
 //! | `pipeline` | the write pipeline, and the only source of a [`Capability`] |
 //!
 //! Keys are in `custody`. Tools and user interfaces are in other crates.
@@ -83,6 +84,7 @@ pub mod proposal;
 pub mod queue_key;
 pub mod registry_calls;
 pub mod revocation;
+pub mod safe_proposals;
 #[cfg(test)]
 mod sample;
 pub mod second_approval;
@@ -104,6 +106,6 @@ pub use check_inputs::CheckInputs;
 pub use pipeline::Capability;
 pub use proposal::Proposal;
 pub use signing_payload::{
-    FeeBound, PayloadError, PayloadLeg, PayloadOrder, PayloadParts, PayloadSlot, SigningPayload,
+    FeeBound, PayloadError, PayloadLeg, PayloadOrder, PayloadParts, PayloadSlot, SafePlan, SigningPayload,
 };
 pub use verdict::Verdict;

@@ -28,6 +28,7 @@ use super::operator_proof::{Authorisation, OperatorProof, ProofError};
 use super::orders::record;
 use super::policy::{self, ActivePolicy, ChainId, Policy, PolicyKeeper, Spender, TokenRef};
 use super::policy_engine::{ActionEnd, PolicyEngine, Reservation, ReserveError};
+use super::safe_proposals::{self, SafeProposalRecord};
 use super::second_approval::{GivenPolicyApproval, SecondError, SecondRequirement};
 use super::signing_payload::SigningPayload;
 use super::stop::{ActiveStop, StopError, StopFile};
@@ -293,6 +294,16 @@ impl OperatorPolicyEngine {
             let chain_id = sender::load(connection, hash)?.ok_or(RecordError::Unknown(hash))?.signed.chain_id();
             sender::waiting_of(connection, hash, chain_id, account)
         })
+    }
+
+    /// Returns the proposals of a Safe that it can still execute, the oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the ledger cannot be read.
+    pub fn safe_proposals(&self, chain_id: u64, safe: Address) -> Result<Vec<SafeProposalRecord>, StoreError> {
+        let mut all = self.store.read(safe_proposals::record::every)?;
+        all.retain(|one| one.state.is_live() && (one.proposal.chain_id, one.proposal.account) == (chain_id, safe));
+        Ok(all)
     }
 
     /// Returns the number of nonces of `account` on a chain whose signed transactions have no final outcome yet.

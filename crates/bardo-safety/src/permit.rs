@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use tokio::time::Instant;
 
 use super::proposal::{AllowanceBound, Inflow, Outflow};
+use super::safe_proposals;
 use super::signing_payload::{FeeBound, SigningPayload};
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::text::SafeText;
@@ -152,6 +153,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         CHECK ((state = 'revoked') = (revoked_at IS NOT NULL))
     ) STRICT, WITHOUT ROWID;
 ",
+        safe_proposals::record::TABLE,
     ],
 };
 

@@ -27,6 +27,18 @@ struct Inner {
     legs: Vec<PayloadLeg>,
     order: Option<PayloadOrder>,
     fees: FeeBound,
+    safe: Option<SafePlan>,
+}
+
+/// Transactions of a Safe that needs several owners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SafePlan {
+    /// Number of the first transaction; each further one has the next.
+    pub nonce: U256,
+    /// Number of owners that must agree.
+    pub threshold: U256,
+    /// True if the calls carry the owners' signatures; false for a proposal, for which they are collected.
+    pub executes: bool,
 }
 
 /// Transaction to sign, without nonce and fees.
@@ -225,7 +237,29 @@ impl SigningPayload {
                 }
             }
         }
-        Ok(Self(Arc::new(Inner { proposal, kind, signer, payer, legs, order, fees })))
+        Ok(Self(Arc::new(Inner { proposal, kind, signer, payer, legs, order, fees, safe: None })))
+    }
+
+    /// Creates the signing payload of a Safe that needs several owners.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of_safe(frame: PayloadParts, plan: SafePlan) -> Result<Self, PayloadError> {
+        let Self(inner) = Self::new(frame)?;
+        let Inner { proposal, kind, signer, payer, legs, order, fees, safe: _ } =
+            Arc::try_unwrap(inner).map_err(|_| PayloadError::Order)?;
+        Ok(Self(Arc::new(Inner { proposal, kind, signer, payer, legs, order, fees, safe: Some(plan) })))
+    }
+
+    /// Returns the plan of a Safe that needs several owners; `None` for any other account.
+    pub fn safe(&self) -> Option<&SafePlan> {
+        self.0.safe.as_ref()
+    }
+
+    /// Returns true if the payload is only proposed to the other owners of a Safe: its signatures are those of the Safe's
+    /// transactions, and nothing is sent.
+    pub fn proposes_to_safe(&self) -> bool {
+        self.0.safe.is_some_and(|plan| !plan.executes)
     }
 
     /// Returns the proposal that the payload was built from.

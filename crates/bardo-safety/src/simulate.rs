@@ -26,6 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::{Address, U256};
 
+use super::custody::safe;
 use super::lending_calls::{self, LendingContext, LendingEffects};
 use super::position_calls::PositionManagers;
 use super::proposal::Proposal;
@@ -37,7 +38,8 @@ use bardo_base::model::RuleName;
 use bardo_base::text::SafeText;
 use golem_chain::evm::SignaturePlaceholder;
 use golem_chain::fork::{
-    BalanceDelta, CallFees, Fork, ForkCall, ForkError, PinnedBlock, Simulation, SimulationOptions, WatchList,
+    BalanceDelta, CallFees, Fork, ForkCall, ForkError, PinnedBlock, Simulation, SimulationOptions, SlotOverride,
+    WatchList,
 };
 use golem_chain::token::TokenId;
 
@@ -200,10 +202,20 @@ pub async fn run(
     let judged = calls.len();
     calls.extend(lending_calls::reads_ahead(payload, from, around));
     let shifts = around.shifts.clone();
-    let options = SimulationOptions { watch: watch(payload), signatures, shifts, ..SimulationOptions::default() };
+    let (watch, slots) = (watch(payload), agreeing(payload));
+    let options = SimulationOptions { watch, signatures, shifts, slots, ..SimulationOptions::default() };
     let mut simulation = fork.simulate_with(&calls, &options).await?;
     simulation.outcomes.truncate(judged);
     Ok(simulation)
+}
+
+/// Returns the storage with which a simulation counts the other owners of a Safe as agreeing to a proposal: as if the Safe
+/// needed one owner. Empty for any other action: an execution is simulated with its real signatures.
+pub(crate) fn agreeing(payload: &SigningPayload) -> Vec<SlotOverride> {
+    match payload.proposes_to_safe() {
+        true => vec![SlotOverride { contract: payload.account(), slot: safe::THRESHOLD_SLOT, value: U256::ONE }],
+        false => Vec::new(),
+    }
 }
 
 /// Returns the transactions from index `from` as the signer would send them from this nonce on.

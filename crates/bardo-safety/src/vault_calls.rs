@@ -20,7 +20,7 @@ use crate::chain_snapshot::SnapshotReader;
 use crate::policy::{ChainId, ContractRef, Rules};
 use crate::proposal::{LegPurpose, PlanLeg, Proposal, ProposalIntent};
 use crate::signing_payload::SigningPayload;
-use crate::simulate::{DeclarationFault, JudgeContext, figure, transactions};
+use crate::simulate::{DeclarationFault, JudgeContext, agreeing, figure, transactions};
 use crate::value::UnknownValue;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc4626::Erc4626;
@@ -377,7 +377,8 @@ pub async fn way_back(
     let to_come = payload.legs().iter().skip(from).any(|leg| leg.purpose == LegPurpose::Main);
     let Some(plan) = plan(proposal).filter(|plan| to_come && !plan.is_exit()) else { return Ok(None) };
     let calls = transactions(payload, from, nonce);
-    let options = SimulationOptions { shifts: around.shifts.clone(), ..SimulationOptions::default() };
+    let (shifts, slots) = (around.shifts.clone(), agreeing(payload));
+    let options = SimulationOptions { shifts, slots, ..SimulationOptions::default() };
     let Some(asset) = plan.asset else { return Ok(None) };
     let (vault, account) = (plan.vault, proposal.account);
     let paid = match plan.call {

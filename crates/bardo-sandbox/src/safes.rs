@@ -40,12 +40,19 @@ pub struct DevnetSafe {
 /// A [`SandboxError`] if the accounts or the bundled contracts cannot be read.
 pub fn devnet_safes() -> Result<Vec<DevnetSafe>, SandboxError> {
     let accounts: Vec<Address> = DevnetAccount::development_accounts()?.iter().map(DevnetAccount::address).collect();
-    [1_u64, 2].into_iter().map(|threshold| DevnetSafe::of(&accounts, threshold)).collect()
+    let of_first = |owners: u64| {
+        let owners_of: Vec<Address> = (0..owners).zip(&accounts).map(|(_, account)| *account).collect();
+        DevnetSafe::of(owners_of, owners)
+    };
+    [1, 2].into_iter().map(of_first).collect()
 }
 
 impl DevnetSafe {
-    fn of(accounts: &[Address], threshold: u64) -> Result<Self, SandboxError> {
-        let owners: Vec<Address> = (0..threshold).zip(accounts).map(|(_, account)| *account).collect();
+    /// Returns the Safe of these owners of which so many must agree, as the factory would make it.
+    ///
+    /// # Errors
+    /// A [`SandboxError`] if the bundled contracts cannot be read.
+    pub fn of(owners: Vec<Address>, threshold: u64) -> Result<Self, SandboxError> {
         let setup = Safe::setupCall {
             _owners: owners.clone(),
             _threshold: U256::from(threshold),
@@ -62,6 +69,15 @@ impl DevnetSafe {
         let address = contracts::SAFE_FACTORY.create2_from_code(salt, code);
         Ok(Self { address, owners, threshold, setup })
     }
+
+    /// Returns the call of the factory that makes the Safe.
+    pub fn creation(&self) -> SafeProxyFactory::createProxyWithNonceCall {
+        SafeProxyFactory::createProxyWithNonceCall {
+            _singleton: contracts::SAFE,
+            initializer: self.setup.clone().into(),
+            saltNonce: U256::ZERO,
+        }
+    }
 }
 
 /// Sends the deployment of Safe's contracts at their published addresses, and makes and funds the devnet's Safes. The next block
@@ -75,11 +91,7 @@ pub(super) fn send_safes(builder: &mut BlockBuilder<'_>, deployment: &Deployment
     }
     let usdc = deployment.token(SandboxToken::Usdc)?;
     for safe in devnet_safes()? {
-        let create = SafeProxyFactory::createProxyWithNonceCall {
-            _singleton: contracts::SAFE,
-            initializer: safe.setup.into(),
-            saltNonce: U256::ZERO,
-        };
+        let create = safe.creation();
         builder.call(ActorRole::Treasury, contracts::SAFE_FACTORY, create.abi_encode(), 500_000, "making a Safe")?;
         let mint = OpenMint::mintCall { to: safe.address, value: U256::from(USDC) };
         builder.call(ActorRole::Treasury, usdc, mint.abi_encode(), 100_000, "minting tokens for a Safe")?;

@@ -39,6 +39,10 @@ pub enum AuditKind {
     OrderSigned,
     /// An order ended.
     OrderEnded,
+    /// An owner signed transactions of a Safe, which other owners have to sign too.
+    SafeSigned,
+    /// Proposed transactions of a Safe ended.
+    SafeEnded,
     /// A transaction was signed.
     TxSigned,
     /// A replacement for a pending transaction was signed.
@@ -89,7 +93,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// All kinds, in the order of their declaration.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 42] = [
         Self::PermitIssued,
         Self::PermitRefused,
         Self::PermitConsumed,
@@ -107,6 +111,8 @@ impl AuditKind {
         Self::ActionHeldAgain,
         Self::OrderSigned,
         Self::OrderEnded,
+        Self::SafeSigned,
+        Self::SafeEnded,
         Self::TxSigned,
         Self::TxOutbid,
         Self::TxRebroadcast,
@@ -152,6 +158,8 @@ impl AuditKind {
             Self::ActionHeldAgain => "action:held_again",
             Self::OrderSigned => "order:signed",
             Self::OrderEnded => "order:ended",
+            Self::SafeSigned => "safe:signed",
+            Self::SafeEnded => "safe:ended",
             Self::TxSigned => "tx:signed",
             Self::TxOutbid => "tx:outbid",
             Self::TxRebroadcast => "tx:rebroadcast",

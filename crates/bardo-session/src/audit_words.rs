@@ -76,6 +76,12 @@ fn sentence(kind: AuditKind, body: &Map<String, Value>) -> String {
             format!("order signed by {}: {}", text("by").replace('_', " "), text("expected_outcome"))
         }
         AuditKind::OrderEnded => order_ended(&text),
+        AuditKind::SafeSigned => {
+            format!("Safe proposal {} signed by {}: {}", short(&text("proposal")), text("by"), text("expected_outcome"))
+        }
+        AuditKind::SafeEnded => {
+            format!("Safe proposal {}: {}", short(&text("proposal")), text("state").replace('_', " "))
+        }
         AuditKind::HaltRaised => format!("{} raised the stop to {}{}", text("by"), text("level"), value_of("reason")),
         AuditKind::HaltLowered => match text("level").as_str() {
             "" | "none" => format!("{} lifted the stop", text("by")),

@@ -1042,7 +1042,7 @@ pub fn leg(purpose: LegPurpose, to: Address, data: Bytes) -> PlanLeg {
     PlanLeg { purpose, to, value: U256::ZERO, data, gas_limit: 300_000, slots: vec![] }
 }
 
-fn open(folder: &tempfile::TempDir) -> Store {
+pub fn open(folder: &tempfile::TempDir) -> Store {
     let rooms: Vec<Migrations> = ALL_MIGRATIONS.iter().copied().chain([BOOK]).collect();
     Store::open(StoreConfig::at(folder.path().join("ledger.db")), &rooms).unwrap()
 }

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
-use alloy::sol_types::{SolCall, SolValue as _};
+use alloy::sol_types::SolCall;
 use bardo_abi::erc20::OpenMint;
-use bardo_abi::safe::{Safe, SafeProxyFactory};
+use bardo_abi::safe::Safe;
 use bardo_base::secret::Password;
 use bardo_safety::custody::{
-    KeyName, Keystore, LedgerId, LocalAccount, SafeAccount, SafeOwnerKey, SafeState, SecretKey,
+    DevelopmentAccount, KeyName, Keystore, LedgerId, LocalAccount, SafeAccount, SafeOwnerKey, SafeState, SecretKey,
 };
-use bardo_sandbox::contracts::{self, BundledContract};
+use bardo_sandbox::contracts;
+use bardo_sandbox::safes::DevnetSafe;
 use golem_chain::devnet::Chain;
 
 use crate::harness::TestHarness;
@@ -35,31 +36,19 @@ pub struct TestSafe {
 impl TestSafe {
     /// Makes a Safe that needs one of two owners: a new key, and the fixture's account.
     pub async fn new(world: &TestHarness) -> Self {
+        Self::needing(world, 1).await
+    }
+
+    /// Makes a Safe of these two owners that needs so many of them.
+    pub async fn needing(world: &TestHarness, threshold: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let keys = Keystore::at(folder.path().join("keys"));
         let (name, ledger): (KeyName, LedgerId) = ("owner".parse().unwrap(), "test".parse().unwrap());
         let password = Password::new("battery staple".to_owned());
         let owner = keys.create(&name, &SecretKey::generate().unwrap(), &password, &ledger).unwrap().address;
-        let setup = Safe::setupCall {
-            _owners: vec![owner, world.account()],
-            _threshold: U256::ONE,
-            to: Address::ZERO,
-            data: Bytes::new(),
-            fallbackHandler: contracts::SAFE_HANDLER,
-            paymentToken: Address::ZERO,
-            payment: U256::ZERO,
-            paymentReceiver: Address::ZERO,
-        }
-        .abi_encode();
-        let salt = keccak256((keccak256(&setup), U256::ZERO).abi_encode_packed());
-        let code = BundledContract::SafeProxy.creation(&contracts::SAFE.abi_encode()).unwrap();
-        let address = contracts::SAFE_FACTORY.create2_from_code(salt, code);
-        let create = SafeProxyFactory::createProxyWithNonceCall {
-            _singleton: contracts::SAFE,
-            initializer: setup.into(),
-            saltNonce: U256::ZERO,
-        };
-        world.send(contracts::SAFE_FACTORY, create).await;
+        let safe = DevnetSafe::of(vec![owner, world.account()], threshold).unwrap();
+        let address = safe.address;
+        world.send(contracts::SAFE_FACTORY, safe.creation()).await;
         world.send(world.contract_of(&world.usdc), OpenMint::mintCall { to: address, value: U256::from(USDC) }).await;
         let coins = U256::from(10).pow(U256::from(19));
         let fund = move |chain: &mut Chain| [address, owner].into_iter().for_each(|one| chain.set_balance(one, coins));
@@ -76,6 +65,13 @@ impl TestSafe {
     pub async fn account(&self, world: &TestHarness) -> Arc<SafeAccount> {
         let bound = SafeState::read(&world.client, self.address).await.unwrap().fingerprint();
         Arc::new(SafeAccount::new(self.address, bound, SafeOwnerKey::Local(self.key()), world.client.clone()))
+    }
+
+    /// The account by the other owner's key, which is the development account with this number.
+    pub async fn account_of_other(&self, world: &TestHarness, number: usize) -> Arc<SafeAccount> {
+        let bound = SafeState::read(&world.client, self.address).await.unwrap().fingerprint();
+        let key = DevelopmentAccount::new(u32::try_from(number).unwrap(), [&world.client]).unwrap();
+        Arc::new(SafeAccount::new(self.address, bound, SafeOwnerKey::Development(key), world.client.clone()))
     }
 
     /// Makes the Safe call itself, as its other owner can.

@@ -54,6 +54,46 @@ pub struct SafeOnChain {
     pub guard: Option<SafeText>,
     /// Handler of calls that the Safe does not know; `None` without one.
     pub handler: Option<SafeText>,
+    /// Proposals that the Safe can still execute.
+    pub proposals: Vec<WaitingProposal>,
+}
+
+/// Proposal that was signed for the other owners of a Safe.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WaitingProposal {
+    /// Hash of its first transaction.
+    pub id: SafeText,
+    /// State in one word.
+    pub state: SafeText,
+    /// Outcome that the proposing call expects.
+    pub outcome: SafeText,
+    /// Number of owners that have signed.
+    pub signed: usize,
+    /// Owners that have not signed.
+    pub missing: Vec<SafeText>,
+}
+
+impl WaitingProposal {
+    fn from_data(data: &Value) -> Option<Self> {
+        let list = |name: &str| -> Vec<SafeText> {
+            let entries = data.get(name).and_then(Value::as_array).into_iter().flatten().take(MAX_PARTS);
+            entries.filter_map(Value::as_str).map(|one| SafeText::clean(one, 60)).collect()
+        };
+        let id = SafeText::clean(data.get("id").and_then(Value::as_str)?, 80);
+        let (state, outcome) = (text(data, "state")?, text(data, "expected_outcome").unwrap_or_default());
+        Some(Self { id, state, outcome, signed: list("signed_by").len(), missing: list("missing") })
+    }
+
+    fn rows(&self, threshold: &SafeText) -> Vec<Row> {
+        let Self { id, state, outcome, signed, missing } = self;
+        let mut all = vec![
+            field("proposal", format!("{state}, {signed} of {threshold} signed")),
+            field("", outcome.to_string()),
+            field("", format!("bardo safe show {id}")),
+        ];
+        all.extend(missing.iter().map(|owner| field("missing", owner.to_string())));
+        all
+    }
 }
 
 impl SafeOnChain {
@@ -69,6 +109,14 @@ impl SafeOnChain {
             modules: list("modules"),
             guard: text(data, "guard"),
             handler: text(data, "fallback_handler"),
+            proposals: data
+                .get("proposals")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .take(MAX_PARTS)
+                .filter_map(WaitingProposal::from_data)
+                .collect(),
         })
     }
 
@@ -94,6 +142,7 @@ impl SafeOnChain {
         }
         all.push(field("guard", one(&self.guard)));
         all.push(field("handler", one(&self.handler)));
+        all.extend(self.proposals.iter().flat_map(|proposal| proposal.rows(&self.threshold)));
         all
     }
 }

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use super::local::frame_plain;
 use super::secret::{SecretError, SecretKey};
 use super::signing::SigningKey;
-use crate::pipeline::{Order, OrderToSign, ToSign};
+use crate::pipeline::{Order, OrderToSign, SafeToSign, ToSign};
 use crate::proposal::Proposal;
 use crate::{Account, AccountKind, Capability, PayloadContext, PayloadError, SignError, SigningPayload};
 use golem_chain::devnet::MNEMONIC;
@@ -84,6 +84,13 @@ impl DevelopmentAccount {
             return Err(SignError::Refused("the development key signs for chains 31337 and 31338 only".into()));
         }
         self.key.sign(to_sign)
+    }
+
+    pub(super) fn sign_safe_parts(&self, to_sign: &SafeToSign) -> Result<Bytes, SignError> {
+        if !is_devnet(to_sign.transaction.chain_id) {
+            return Err(SignError::Refused("the development key signs for chains 31337 and 31338 only".into()));
+        }
+        self.key.sign_safe(to_sign)
     }
 
     pub(super) fn sign_order_parts(&self, to_sign: &OrderToSign) -> Result<Bytes, SignError> {

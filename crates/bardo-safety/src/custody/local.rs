@@ -6,7 +6,7 @@ use alloy::primitives::{Address, B512, Bytes};
 use futures::future::BoxFuture;
 
 use super::signing::SigningKey;
-use crate::pipeline::{Order, ToSign};
+use crate::pipeline::{Order, SafeToSign, ToSign};
 use crate::proposal::{PlanLeg, Proposal};
 use crate::queue_key::QueueKey;
 use crate::{
@@ -52,6 +52,12 @@ impl LocalAccount {
     pub(super) fn sign_parts(&self, to_sign: &ToSign) -> Result<SignedTransaction, SignError> {
         let key = self.key.as_ref().ok_or_else(|| SignError::Locked("its key file was not opened".into()))?;
         key.sign(to_sign)
+    }
+
+    /// Signs the Safe's transaction of a capability.
+    pub(super) fn sign_safe_parts(&self, to_sign: &SafeToSign) -> Result<Bytes, SignError> {
+        let key = self.key.as_ref().ok_or_else(|| SignError::Locked("its key file was not opened".into()))?;
+        key.sign_safe(to_sign)
     }
 
     /// Returns true if the key file is open, so that the account can sign.

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use alloy::primitives::{Address, Bytes};
+use alloy::primitives::{Address, Bytes, U256};
 use futures::future::BoxFuture;
 
-use crate::pipeline::Order;
+use super::safe::SafeSignatures;
+use crate::pipeline::{Order, SafeTransaction};
 use crate::proposal::Proposal;
 use crate::queue_key::QueueKey;
 use crate::{
@@ -108,6 +109,24 @@ impl Account for RevocableAccount {
 
     fn prepare_payload(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
         self.inner.prepare_payload(proposal, context)
+    }
+
+    fn prepare_signed(
+        &self,
+        proposal: Proposal,
+        context: &PayloadContext,
+        signed: (U256, &SafeSignatures),
+    ) -> Result<SigningPayload, PayloadError> {
+        self.inner.prepare_signed(proposal, context, signed)
+    }
+
+    fn sign_safe(&self, capability: Capability<SafeTransaction>) -> BoxFuture<'_, Result<Bytes, SignError>> {
+        Box::pin(async move {
+            self.check()?;
+            let signature = self.inner.sign_safe(capability).await?;
+            self.check()?;
+            Ok(signature)
+        })
     }
 
     fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<SignedTransaction, SignError>> {

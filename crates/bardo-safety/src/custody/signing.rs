@@ -1,6 +1,6 @@
-//! Signing with a key. Every user signature is made in this file, in three forms: typed messages (signatures inside a
-//! transaction's calldata, and orders that others settle), transactions, and second approvals. The first two come from
-//! a capability; a second approval is a statement about another account's action and moves nothing by itself.
+//! Signing with a key. Every user signature is made in this file, in four forms: typed messages (signatures inside a
+//! transaction's calldata, and orders that others settle), transactions, transactions of a Safe, and second approvals. The
+//! first three come from a capability; a second approval is a statement about another account's action and moves nothing by itself.
 
 use alloy::consensus::{SignableTransaction as _, TxEip1559};
 use alloy::primitives::{Address, B256, B512, Bytes, TxKind};
@@ -9,7 +9,7 @@ use alloy_signer_local::PrivateKeySigner;
 use zeroize::{Zeroize as _, Zeroizing};
 
 use super::secret::SecretKey;
-use crate::pipeline::{OrderToSign, ToSign};
+use crate::pipeline::{OrderToSign, SafeToSign, ToSign};
 use crate::proposal::SIGNATURE_BYTES;
 use crate::queue_key::QueueKey;
 use crate::second_approval::{SecondError, SecondSignature, SecondStatement};
@@ -91,6 +91,16 @@ impl SigningKey {
     pub(super) fn sign_order(&self, to_sign: &OrderToSign) -> Result<Bytes, SignError> {
         check_order(to_sign, self.address())?;
         Ok(Bytes::from(self.hash(to_sign.message.digest(to_sign.chain_id))?))
+    }
+
+    /// Signs the Safe's transaction of a capability. Whether this key is an owner's, the Safe's account checks.
+    ///
+    /// # Errors
+    /// [`SignError::Refused`] if the transaction is not for the checked chain, or the key not the payload's.
+    pub(super) fn sign_safe(&self, to_sign: &SafeToSign) -> Result<Bytes, SignError> {
+        belongs(to_sign.payload.signer(), self.address())?;
+        on_checked_chain(to_sign.transaction.chain_id, &to_sign.payload)?;
+        Ok(Bytes::from(self.hash(to_sign.transaction.hash())?))
     }
 
     /// Returns `r ‖ s ‖ v` with v 27 or 28, after checking that it recovers to the key's address.

@@ -11,7 +11,7 @@ use golem_chain::provider::{ChainClient, ProviderError};
 use golem_chain::sender::SenderRules;
 
 /// Latest block and latest confirmed block of a chain.
-pub(super) struct ConfirmationDepth {
+pub(crate) struct ConfirmationDepth {
     /// Latest block, for display only.
     pub head: Header,
     /// Block with as many confirmations as the sender requires, counting the block itself.
@@ -20,7 +20,7 @@ pub(super) struct ConfirmationDepth {
 
 impl ConfirmationDepth {
     /// Reads both blocks. `confirmations` replaces the network's default.
-    pub(super) async fn read(client: &ChainClient, confirmations: Option<u64>) -> Result<Self, OrderError> {
+    pub(crate) async fn read(client: &ChainClient, confirmations: Option<u64>) -> Result<Self, OrderError> {
         let network = client.network();
         let default = || SenderRules::for_network(network.kind, network.block_millis).confirmations;
         let blocks_above = confirmations.unwrap_or_else(default).saturating_sub(1);
@@ -42,13 +42,13 @@ async fn block(client: &ChainClient, number: BlockNumberOrTag) -> Result<Header,
 }
 
 /// Returns the provider for reads that decide an end. With several endpoints, all must give the same answer.
-pub(super) fn agreeing_provider(client: &ChainClient) -> &DynProvider {
+pub(crate) fn agreeing_provider(client: &ChainClient) -> &DynProvider {
     client.witnessed().unwrap_or_else(|| client.provider())
 }
 
 /// Returns the events that match the filter, or `None` if the endpoints disagree. Then neither an event nor its absence
 /// is certain: an endpoint may have pruned its logs or not indexed them yet.
-pub(super) async fn events(client: &ChainClient, filter: &Filter) -> Result<Option<Vec<Log>>, OrderError> {
+pub(crate) async fn events(client: &ChainClient, filter: &Filter) -> Result<Option<Vec<Log>>, OrderError> {
     match agreeing_provider(client).get_logs(filter).await.map_err(ProviderError::from) {
         Ok(logs) => Ok(Some(logs)),
         Err(ProviderError::Disagreement { .. }) => Ok(None),

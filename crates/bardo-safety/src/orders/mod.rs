@@ -19,7 +19,7 @@
 
 mod auction;
 mod bridge;
-mod depth;
+pub(crate) mod depth;
 mod fill_amounts;
 mod order_end;
 mod price_time;

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 
 use alloy::primitives::Address;
 
+use crate::custody::safe::SafeTx;
 use crate::signing_payload::{FeeBound, PayloadLeg, SigningPayload};
 use crate::typed::TypedMessage;
 
@@ -35,6 +36,15 @@ pub enum Order {}
 impl sealed::Sealed for Order {}
 impl SignableAction for Order {
     type ToSign = OrderToSign;
+}
+
+/// One transaction of a Safe, for the Safe's other owners.
+#[derive(Debug)]
+pub enum SafeTransaction {}
+
+impl sealed::Sealed for SafeTransaction {}
+impl SignableAction for SafeTransaction {
+    type ToSign = SafeToSign;
 }
 
 /// Permission to sign one `A`, exactly as it was checked.
@@ -76,6 +86,18 @@ pub struct OrderToSign {
     pub chain_id: u64,
 }
 
+/// Transaction of a Safe to sign.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SafeToSign {
+    /// Signing payload that was checked.
+    pub payload: SigningPayload,
+    /// Index of the transaction in the payload, from 0.
+    pub leg: usize,
+    /// The transaction, with its number.
+    pub transaction: SafeTx,
+}
+
 impl<A: SignableAction> Capability<A> {
     /// Consumes the capability and returns its content.
     pub fn into_parts(self) -> A::ToSign {
@@ -89,6 +111,16 @@ impl fmt::Debug for Capability<Order> {
         f.debug_struct("Capability")
             .field("kind", &self.to_sign.message.kind())
             .field("chain_id", &self.to_sign.chain_id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Omits the calldata, which is in the payload.
+impl fmt::Debug for Capability<SafeTransaction> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Capability")
+            .field("leg", &self.to_sign.leg)
+            .field("hash", &self.to_sign.transaction.hash())
             .finish_non_exhaustive()
     }
 }
@@ -125,5 +157,14 @@ impl Capability<Order> {
         let chain_id = payload.proposal().chain_id;
         let to_sign = OrderToSign { payload, message: order.message, signer: order.signer, chain_id };
         Some(Self { to_sign, action: PhantomData })
+    }
+}
+
+impl Capability<SafeTransaction> {
+    /// Creates the permission to sign the Safe's transaction number `leg` of `payload`. `None` if the payload proposes
+    /// nothing to a Safe's other owners, or has no such transaction.
+    pub(super) fn of_safe(payload: SigningPayload, leg: usize) -> Option<Self> {
+        let transaction = SafeTx::of_leg(&payload, leg).filter(|_| payload.proposes_to_safe())?;
+        Some(Self { to_sign: SafeToSign { payload, leg, transaction }, action: PhantomData })
     }
 }

@@ -22,11 +22,13 @@ use super::settle::OnchainOutcome;
 use super::{PermitSlot, Pipeline, PipelineRefusal, PreparedAction, Preview, consent};
 use crate::approval::Consent;
 use crate::audit::{self, AuditError, AuditKind, LogEntry};
+use crate::custody::SafeRefusal;
 use crate::orders::OrderState;
 use crate::orders::record::{self, ManualExit, OrderFigures, OrderRecord};
 use crate::permit::{self, PermitFault, PermitUseRecord};
 use crate::policy_engine::{ActionEnd, Reservation, ReserveError};
 use crate::proposal::{LegPurpose, ReplacedTx};
+use crate::safe_proposals::record::{self as safe_record, SafeProposalRecord, TakeOverError};
 use crate::second_approval::SecondError;
 use crate::signing_payload::SigningPayload;
 use crate::simulate::SimulatedEffects;
@@ -69,6 +71,8 @@ pub struct CommitOutcome {
     pub remarks: Vec<String>,
     /// Record of the order that was signed and submitted.
     pub order: Option<Box<OrderRecord>>,
+    /// Proposal of a Safe that was signed for its other owners; nothing was sent.
+    pub proposed: Option<Box<SafeProposalRecord>>,
     /// True for an action in paper mode: counted and stored in the paper ledger, not signed.
     pub on_paper: bool,
 }
@@ -108,8 +112,9 @@ pub enum CommitState {
     Simulated,
     /// Every transaction is included and succeeded.
     Done,
-    /// Every transaction is included, and the order is signed, stored and submitted. Its reserved spending stays
-    /// reserved until the chain shows how the order ended. Repeating the action would execute it twice.
+    /// Every transaction is included, and the order is signed, stored and submitted; or the action is proposed to the other
+    /// owners of a Safe. Its reserved spending stays reserved until the chain shows how it ended. Repeating the action would
+    /// execute it twice.
     Placed,
     /// A transaction is included and reverted.
     Reverted,
@@ -198,6 +203,8 @@ pub(super) enum GateError {
     TakenBack,
     #[error(transparent)]
     Second(#[from] SecondError),
+    #[error(transparent)]
+    Safe(SafeRefusal),
     #[error("it was rejected in another process: {0}")]
     RefusedElsewhere(SafeText),
     #[error(
@@ -205,6 +212,16 @@ pub(super) enum GateError {
          first"
     )]
     Replaces { order: B256, lasts_seconds: u64 },
+}
+
+impl From<TakeOverError> for GateError {
+    fn from(error: TakeOverError) -> Self {
+        match error {
+            TakeOverError::Store(error) => Self::Store(error),
+            TakeOverError::Ledger(error) => Self::Reserve(error),
+            TakeOverError::Safe(refusal) => Self::Safe(refusal),
+        }
+    }
 }
 
 impl From<PermitFault> for PipelineRefusal {
@@ -223,6 +240,7 @@ impl From<GateError> for PipelineRefusal {
         match error {
             GateError::Permit(fault) => fault.into(),
             GateError::Reserve(ReserveError::Refused(verdicts)) => Self::by(verdicts, None),
+            GateError::Safe(refusal) => Self::new(refusal.code(), refusal),
             GateError::Stopped => Self::new(ErrorCode::Halted, error),
             GateError::Worsened => Self::new(ErrorCode::PermitMismatch, error),
             GateError::TakenBack | GateError::Second(_) => Self::new(ErrorCode::ApprovalRequired, error),
@@ -419,8 +437,9 @@ impl Pipeline {
         failpoint::reach(Failpoint::LookedAgain);
         let figures = self.order_figures(payload, &assessment).await?;
         // The nonces are read last, so that a transaction from another wallet is noticed. An action that only signs an
-        // order takes no nonce.
-        let next = match (&payload.proposal().replaces, payload.legs().is_empty()) {
+        // order, or that is proposed to a Safe's other owners, takes no nonce.
+        let proposes = payload.proposes_to_safe();
+        let next = match (&payload.proposal().replaces, payload.legs().is_empty() || proposes) {
             (_, true) => None,
             (None, false) => {
                 let (nonces, fees) = self.for_next(payload, despite_disputes(&assessment)).await?;
@@ -437,6 +456,9 @@ impl Pipeline {
         let next = nonce.zip(next.map(|(_, fees)| fees));
         let used = PermitUsed { permit_id, simulation_hash: prepared.preview.permit.simulation_hash };
         self.emit(&prepared.preview.payload, EventKind::PermitConsumed(used));
+        if proposes {
+            return self.propose(prepared, assessment, held).await;
+        }
         Box::pin(self.run_plan(prepared, assessment, held, next, at_work)).await
     }
 
@@ -536,7 +558,12 @@ impl Pipeline {
             permit.verify(&payload, rules.version(), now, Instant::now())?;
             // Spending that turned out to have happened after all must count first.
             reserve_late_inclusions(transaction, &*rules, now)?;
+            let proposed = safe_record::take_over(transaction, &*rules, &payload, now)?;
             let reservation = rules.reserve(transaction, now, &payload, &inputs)?;
+            if let Some(id) = proposed {
+                let executes = payload.safe().is_some_and(|plan| plan.executes);
+                safe_record::taken_over(transaction, id, reservation, executes)?;
+            }
             if prepared.worsened(&inputs) {
                 return Err(GateError::Worsened);
             }
@@ -626,6 +653,7 @@ impl Pipeline {
                 return Ok::<_, ReserveError>(());
             }
             rules.settle(transaction, clock.now_millis(), held.reservation, end)?;
+            safe_record::after_action(transaction, &*rules, (held.reservation, end), clock.now_millis())?;
             if let Some(ended) = ended(end) {
                 permit::note_end(transaction, permit_id, ended)?;
                 if let Some(order) = record::find_by_permit(transaction, permit_id)? {
@@ -662,6 +690,7 @@ pub(super) fn committed(
             truth: None,
             remarks: Vec::new(),
             order: None,
+            proposed: None,
             on_paper: false,
         }),
         _ => Err(PipelineRefusal::by(verdicts, None)),

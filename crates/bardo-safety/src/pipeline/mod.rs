@@ -20,6 +20,7 @@
 //! | `outbid` | replaces a pending transaction with higher fees, within the payload's gas bound |
 //! | `settle` | receipts, on-chain outcome, final ledger entry |
 //! | `recover` | work that an ended process left unfinished |
+//! | `safe_proposals` | signs what a Safe proposes to its other owners, executes it, follows it to its end |
 //! | `refusal` | the pipeline's error type |
 //! | `reverted` | revert reasons of included transactions |
 
@@ -42,6 +43,7 @@ mod recover;
 mod refusal;
 mod replace;
 mod reverted;
+mod safe_proposals;
 mod settle;
 mod sign;
 
@@ -78,7 +80,9 @@ use golem_chain::sender::{ChainNonces, FeeQuote, TxFees, TxSender};
 use chain_view::ChainView;
 
 pub use account_lock::AccountLock;
-pub use capability::{Capability, Order, OrderToSign, SignableAction, ToSign, Transaction};
+pub use capability::{
+    Capability, Order, OrderToSign, SafeToSign, SafeTransaction, SignableAction, ToSign, Transaction,
+};
 pub use commit::{CommitOutcome, CommitState, LegReport};
 pub use open_orders::BlockingOrderCancel;
 pub use preview::{Preview, UnderWay};

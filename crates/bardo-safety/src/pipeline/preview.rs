@@ -18,6 +18,7 @@ use crate::audit::AuditKind;
 use crate::chain_snapshot::SnapshotReader;
 use crate::check_inputs::CheckInputs;
 use crate::checks::halt;
+use crate::custody::safe::SafeSignatures;
 use crate::guardian::{GuardianOpinion, ReviewCase};
 use crate::permit::ActionPermit;
 use crate::proposal::Proposal;
@@ -107,8 +108,18 @@ impl Pipeline {
         account: Arc<dyn Account>,
         phase_request: PhaseRequest,
     ) -> Result<Preview, PipelineRefusal> {
-        let reader = self.reader(proposal.chain_id)?;
-        let payload = self.prepare_payload(&proposal, &*account).await?;
+        let payload = self.prepare_payload(&proposal, &*account, None).await?;
+        self.preview_payload(payload, account, phase_request).await
+    }
+
+    /// Assesses a prepared payload, and issues a permit for it if nothing blocks it.
+    pub(super) async fn preview_payload(
+        &self,
+        payload: SigningPayload,
+        account: Arc<dyn Account>,
+        phase_request: PhaseRequest,
+    ) -> Result<Preview, PipelineRefusal> {
+        let reader = self.reader(payload.proposal().chain_id)?;
         let previewed = Box::pin(self.preview_on(&payload, reader, account, phase_request)).await;
         match &previewed {
             Ok(preview) => {
@@ -129,6 +140,9 @@ impl Pipeline {
         let phase_request = phase_request.since_now();
         let last_stop = self.inner.rules.last_stop();
         self.verified_replacement(payload)?;
+        if self.inner.paper.is_none() {
+            self.continued_proposal(payload)?;
+        }
         let under_way = self.under_way(payload)?;
         self.step(payload, "Simulating via Revm");
         failpoint::reach(Failpoint::Framed);
@@ -259,11 +273,13 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Builds the signing payload of `proposal` for `account`, with a fee bound from the chain's current fees.
+    /// Builds the signing payload of `proposal` for `account`, with a fee bound from the chain's current fees. With `signed`, it
+    /// executes a Safe's proposal from this number on with these signatures.
     pub(super) async fn prepare_payload(
         &self,
         proposal: &Proposal,
         account: &dyn Account,
+        signed: Option<(U256, &SafeSignatures)>,
     ) -> Result<SigningPayload, PipelineRefusal> {
         let fees = match &proposal.replaces {
             Some(replaced) => self.replacement_bound(proposal.chain_id, replaced).await?,
@@ -272,7 +288,10 @@ impl Pipeline {
         let context = PayloadContext { chain_id: proposal.chain_id, fees };
         let refuse = |why: &dyn std::fmt::Display| PipelineRefusal::new(ErrorCode::ValidationFailed, why);
         account.refresh().await.map_err(|error| PipelineRefusal::new(error.code(), error))?;
-        let payload = account.prepare_payload(proposal.clone(), &context);
+        let payload = match signed {
+            None => account.prepare_payload(proposal.clone(), &context),
+            Some(signed) => account.prepare_signed(proposal.clone(), &context, signed),
+        };
         let payload = payload.map_err(|error| PipelineRefusal::new(error.code(), error))?;
         // The account must build exactly the proposed payload, for itself, with the given fees.
         if payload.proposal() != proposal || payload.account() != account.address() || payload.kind() != account.kind()
@@ -289,7 +308,8 @@ impl Pipeline {
     /// would not get a nonce. `None` if nothing would be sent with a new nonce. An answer that cannot be had blocks
     /// nothing here, because the commit reads the nonces again.
     async fn used_outside(&self, payload: &SigningPayload) -> Option<Verdict> {
-        if self.inner.paper.is_some() || payload.legs().is_empty() || payload.proposal().replaces.is_some() {
+        let sends = !payload.legs().is_empty() && !payload.proposes_to_safe();
+        if self.inner.paper.is_some() || !sends || payload.proposal().replaces.is_some() {
             return None;
         }
         let (chain_id, signer) = (payload.proposal().chain_id, payload.signer());

@@ -26,6 +26,7 @@ use crate::orders::{OrderState, record as orders};
 use crate::permit;
 use crate::policy_engine::{ActionEnd, Reservation, ReserveError};
 use crate::revocation;
+use crate::safe_proposals::record as safe_record;
 use crate::typed::TypedMessage;
 use crate::waiting_plan::origin_of;
 use bardo_base::error::ErrorCode;
@@ -200,8 +201,12 @@ impl Pipeline {
                 if !acts() {
                     continue;
                 }
-                if let Err(refusal) = (Self { inner }).recover().await {
+                let pipeline = Self { inner };
+                if let Err(refusal) = pipeline.recover().await {
                     tracing::warn!("the open entries of the ledger cannot be checked: {}", refusal.message);
+                }
+                if let Err(refusal) = pipeline.follow_safe_proposals().await {
+                    tracing::warn!("the proposals of Safes cannot be checked: {}", refusal.message);
                 }
             }
         });
@@ -362,6 +367,7 @@ impl Pipeline {
             let Some(ended) = word else { return Ok(false) };
             let now = clock.now_millis();
             rules.settle(transaction, now, left.reserved.reservation, end)?;
+            safe_record::after_action(transaction, &*rules, (left.reserved.reservation, end), now)?;
             permit::note_end(transaction, left.permit_id, ended)?;
             // Ends an order that was recorded and never signed.
             if let Some(order) = orders::find_by_permit(transaction, left.permit_id)? {

@@ -17,7 +17,7 @@ use crate::account::AccountKind;
 use crate::across_calls;
 use crate::audit::AuditKind;
 use crate::chain_snapshot::SnapshotReader;
-use crate::custody::safe;
+use crate::custody::safe::{self, SafeTx};
 use crate::fee_calls;
 use crate::lending_calls;
 use crate::policy_engine::ActionEnd;
@@ -451,9 +451,10 @@ fn with_tx_status(report: LegReport, status: &TxStatus) -> LegReport {
 /// The report of a transaction, which counts as failed if it is a Safe's and its receipt does not say that the Safe
 /// executed the call.
 fn executed(payload: &SigningPayload, report: LegReport) -> LegReport {
+    let hashes = payload.safe().map(|_| SafeTx::of_payload(payload).iter().map(SafeTx::hash).collect::<Vec<_>>());
     let is_failed = payload.kind() == AccountKind::Safe
         && report.state == TxState::Confirmed
-        && !safe::executed(payload.account(), &report.logs);
+        && !safe::executed(payload.account(), hashes.as_deref(), &report.logs);
     LegReport { state: if is_failed { TxState::Reverted } else { report.state }, ..report }
 }
 

@@ -42,7 +42,10 @@ mod verify;
 
 use std::sync::{Arc, LazyLock};
 
-use alloy::{eips::BlockId, primitives::B256};
+use alloy::{
+    eips::BlockId,
+    primitives::{Address, B256, U256},
+};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use balance_delta::BalanceDelta;
@@ -101,6 +104,19 @@ pub struct SimulationOptions {
     pub signatures: Vec<SignaturePlaceholder>,
     /// Initial balances that differ from the chain's. They apply to this simulation only.
     pub shifts: Vec<BalanceDelta>,
+    /// Storage slots that differ from the chain's. They apply to this simulation only.
+    pub slots: Vec<SlotOverride>,
+}
+
+/// Value of a storage slot in a simulation, instead of the chain's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotOverride {
+    /// Contract whose storage it is.
+    pub contract: Address,
+    /// Slot of its storage.
+    pub slot: U256,
+    /// Value before the first call.
+    pub value: U256,
 }
 
 /// Error that prevented a simulation. The effects of the calls are then unknown.

@@ -8,7 +8,7 @@ use std::sync::{
 use revm::context::result::{EVMError, ExecutionResult, Output};
 
 use super::{
-    Fork, ForkError, MAX_TEXT, SimulationOptions,
+    Fork, ForkError, MAX_TEXT, SimulationOptions, SlotOverride,
     balance_delta::BalanceDeltaError,
     call::{ForkCall, GasPayment},
     changes::{self, DetectionLimits, UnfinishedRun},
@@ -123,6 +123,9 @@ fn attempt(
         BalanceDeltaError::NoSlot(token) => UnfinishedRun::NotShifted(token),
         BalanceDeltaError::Machine(error) => UnfinishedRun::Failed { index: 0, error },
     })?;
+    for SlotOverride { contract, slot, value } in &options.slots {
+        machine.override_slot(*contract, *slot, Some(*value));
+    }
     let mut outcomes = Vec::with_capacity(calls.len());
     let mut logs = Vec::new();
     for (index, call) in calls.iter().enumerate() {

@@ -19,6 +19,7 @@ use bardo_base::units::Usd;
 use bardo_safety::AccountKind;
 use bardo_safety::custody::SafeState;
 use bardo_safety::policy::{MaxUsd, Policy};
+use bardo_safety::safe_proposals::SafeProposalRecord;
 
 /// Definition of the `wallet_get_status` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetStatus>();
@@ -221,10 +222,43 @@ struct SafeStatus {
     guard: Option<String>,
     /// Handler of calls that the Safe does not know; absent without one.
     fallback_handler: Option<String>,
+    /// Proposals that the Safe can still execute; empty for a Safe that needs one owner.
+    proposals: Vec<ProposalStatus>,
 }
 
-impl From<SafeState> for SafeStatus {
-    fn from(state: SafeState) -> Self {
+/// Proposal that was signed for the other owners of a Safe.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ProposalStatus {
+    /// Hash of its first transaction.
+    id: String,
+    /// `waiting`, `executing` or `rejected`.
+    state: &'static str,
+    /// Number of its first transaction.
+    nonce: String,
+    /// Outcome that the proposing call expects.
+    expected_outcome: String,
+    /// Owners that have signed.
+    signed_by: Vec<String>,
+    /// Owners that have not signed.
+    missing: Vec<String>,
+}
+
+impl ProposalStatus {
+    fn of(record: &SafeProposalRecord, owners: &[Address]) -> Self {
+        let missing = owners.iter().filter(|owner| !record.signatures.contains_key(*owner));
+        Self {
+            id: record.id.to_string(),
+            state: record.state.as_str(),
+            nonce: record.nonce.to_string(),
+            expected_outcome: record.proposal.expected_outcome.to_string(),
+            signed_by: record.signatures.keys().map(ToString::to_string).collect(),
+            missing: missing.map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl SafeStatus {
+    fn of(state: SafeState, proposals: &[SafeProposalRecord]) -> Self {
         let list = |list: &[Address]| list.iter().map(ToString::to_string).collect();
         let one = |address: Address| (!address.is_zero()).then(|| address.to_string());
         Self {
@@ -235,6 +269,7 @@ impl From<SafeState> for SafeStatus {
             modules: list(&state.modules),
             guard: one(state.guard),
             fallback_handler: one(state.handler),
+            proposals: proposals.iter().map(|record| ProposalStatus::of(record, &state.owners)).collect(),
         }
     }
 }
@@ -256,7 +291,11 @@ async fn on_chain(
     let safe = match (world.custody, kind) {
         (Some(AccountKind::Safe), AccountKindByCode::Contract) => {
             let state = SafeState::read(&chain.client, account).await;
-            Some(SafeStatus::from(state.map_err(|refusal| ToolError::new(refusal.code(), refusal))?))
+            let state = state.map_err(|refusal| ToolError::new(refusal.code(), refusal))?;
+            let proposals =
+                world.rules.as_ref().map(|rules| rules.safe_proposals(network.chain_id, account)).transpose();
+            let proposals = proposals.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
+            Some(SafeStatus::of(state, &proposals.unwrap_or_default()))
         }
         // On another chain the address may be nothing.
         _ => None,

@@ -135,19 +135,35 @@ impl SafeState {
         short
     }
 
-    /// Checks that `owner` alone can act for the Safe.
+    /// Checks that `owner` is an owner of the Safe.
     ///
     /// # Errors
-    /// [`SafeRefusal::NotOwner`] and [`SafeRefusal::Threshold`].
+    /// [`SafeRefusal::NotOwner`].
     pub fn check_owner(&self, owner: Address) -> Result<(), SafeRefusal> {
-        let safe = self.address;
-        if !self.owners.contains(&owner) {
-            return Err(SafeRefusal::NotOwner { safe, owner });
-        }
-        match self.threshold == U256::ONE {
+        match self.owners.contains(&owner) {
             true => Ok(()),
-            false => Err(SafeRefusal::Threshold { safe, threshold: self.threshold }),
+            false => Err(SafeRefusal::NotOwner { safe: self.address, owner }),
         }
+    }
+
+    /// Returns true if more than one owner must agree.
+    pub fn needs_several(&self) -> bool {
+        self.threshold > U256::ONE
+    }
+
+    /// Reads whether `owner` has agreed on chain to the transaction with this hash (`approveHash`).
+    ///
+    /// # Errors
+    /// [`SafeRefusal::Unread`] if the chain does not answer.
+    pub async fn has_approved(
+        client: &ChainClient,
+        safe: Address,
+        owner: Address,
+        hash: B256,
+    ) -> Result<bool, SafeRefusal> {
+        let (provider, block) = client.newest().await?;
+        let approved = Reader { provider, block }.ask(safe, Safe::approvedHashesCall { owner, hash }).await?;
+        Ok(!approved.is_zero())
     }
 
     /// Returns true if something besides the owners takes part: a module acts without them, a guard can refuse, and a fallback

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use bardo_base::units::TokenAmount;
 use bardo_safety::guardian::GuardianOpinion;
 use bardo_safety::pipeline::{CommitOutcome, CommitState, Preview};
+use bardo_safety::safe_proposals::SafeProposalRecord;
 use bardo_safety::value::ValuedAmount;
 use bardo_safety::verdict::Verdict;
 use golem_chain::token::{TokenId, TokenInfo};
@@ -106,6 +107,15 @@ fn moves(committed: &CommitOutcome) -> impl Iterator<Item = Value> {
             "token": known.symbol, "address": token(moved.token),
             "before": whole(moved.before)?, "after": whole(moved.after)?,
         }))
+    })
+}
+
+/// Serializes a proposal that was signed for the other owners of a Safe.
+pub(super) fn safe_proposal(record: &SafeProposalRecord) -> Value {
+    json!({
+        "id": record.id, "safe": record.proposal.account, "nonce": record.nonce.to_string(), "hashes": record.hashes(),
+        "state": record.state.as_str(), "signed_by": record.signatures.keys().collect::<Vec<_>>(),
+        "owners_needed": record.threshold.to_string(),
     })
 }
 

@@ -796,6 +796,17 @@ impl WriteTask {
             }
         };
         let context = self.context.clone();
+        if let Some(proposed) = &committed.proposed {
+            // The tool has done nothing that it could summarise.
+            hints.insert("safe_proposal".to_owned(), to_json::safe_proposal(proposed));
+            let reply = ToolReply {
+                output: Value::Null,
+                decision_hints: Some(Value::Object(hints)),
+                explanation: proposed.explanation(),
+                is_open: true,
+            };
+            return Ok(CallEnd { status, reply: Some(reply), error });
+        }
         let reply = match rest.answer(&context, committed).await {
             Ok(mut reply) => {
                 match reply.decision_hints.take() {
