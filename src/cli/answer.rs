@@ -149,8 +149,8 @@ fn fields(text: &mut String, object: &Map<String, Value>, depth: usize) {
 }
 
 /// Fields that stand first in a table, since the right end of a long line is left out.
-const FIRST: [&str; 9] =
-    ["chain", "position_id", "agent_id", "name", "token", "symbol", "amount", "value_usd", "price_usd"];
+const FIRST: [&str; 10] =
+    ["chain", "position_id", "agent_id", "name", "token", "symbol", "amount", "value", "value_usd", "price_usd"];
 
 /// Appends a list of objects as a table of their plain fields, and below it each list of objects that a row contains.
 fn table(text: &mut String, rows: &[Value], depth: usize) {

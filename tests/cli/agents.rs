@@ -107,6 +107,51 @@ fn an_agents_file_in_ipfs_is_read_if_it_has_the_named_hash() {
     assert_eq!(requests.load(Ordering::SeqCst), 0);
 }
 
+#[test]
+fn agents_with_files_in_ipfs_are_found_once_their_content_was_read_and_ones_on_servers_are_counted() {
+    let fixture = Fixture::new();
+    let unread = profile(&fixture, &format!("ipfs://{FOLDER}/agent.json"));
+    let id = unread["agent_id"].clone();
+    let on_server = profile(&fixture, "https://agents.example/agent.json");
+    let search = |fixture: &Fixture| {
+        let (answer, exit) = fixture.call("identity_discover_agents", &json!({"query": "far away"}), &[]);
+        assert_eq!(exit, 0, "{answer}");
+        answer
+    };
+    let trust = |fixture: &Fixture, id: &Value| {
+        let (answer, exit) = fixture.call("identity_evaluate_agent_trust", &json!({"agent_id": id}), &[]);
+        assert_eq!(exit, 0, "{answer}");
+        (answer["data"]["breakdown"]["identity_score"].clone(), answer["data"]["flags"][0].clone())
+    };
+    let ids = |found: &Value| -> Vec<Value> {
+        found["data"]["agents"].as_array().unwrap().iter().map(|agent| agent["agent_id"].clone()).collect()
+    };
+    // Nothing reads them, and the answer says so. The wallet gives 15.
+    let found = search(&fixture);
+    assert!(!ids(&found).contains(&id), "{found}");
+    assert_eq!(found["data"]["sources"][0]["files_not_searched"], 2, "{found}");
+    assert!(found["explanation"].as_str().unwrap().contains("2 agents outside the chain were not searched"), "{found}");
+    assert_eq!(trust(&fixture, &id), (json!(15), json!("file_not_read")));
+    assert_eq!(trust(&fixture, &on_server["agent_id"]), (json!(15), json!("file_not_fixed")));
+    // A gateway that lies changes nothing.
+    let ((honest, requests), (lying, _)) = (gateway(true), gateway(false));
+    fixture.configure(&format!("[agents]\ngateways = [\"{lying}\"]\n"));
+    let found = search(&fixture);
+    assert!(!ids(&found).contains(&id), "{found}");
+    // An honest one is asked once: the search reads what was not read, and the next process has it in the database.
+    fixture.configure(&format!("[agents]\ngateways = [\"{lying}\", \"{honest}\"]\n"));
+    let found = search(&fixture);
+    assert_eq!(ids(&found)[0], id, "{found}");
+    assert_eq!(found["data"]["sources"][0]["files_not_searched"], 1, "the server's: {found}");
+    assert_eq!(requests.load(Ordering::SeqCst), 2, "the folder, and the file in it");
+    fixture.configure("");
+    let found = search(&fixture);
+    assert_eq!((&ids(&found)[0], &found["data"]["agents"][0]["protocols"]), (&id, &json!(["mcp"])), "{found}");
+    // File 30, wallet 15, endpoint 15, active 10; it does not name the agent.
+    assert_eq!(trust(&fixture, &id), (json!(70), json!("mismatched_registration")));
+    assert_eq!(requests.load(Ordering::SeqCst), 2);
+}
+
 /// Files of a node by their identifiers.
 type StoredFiles = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
@@ -201,6 +246,23 @@ fn files_are_stored_in_ipfs_after_the_decision_and_the_chain_names_their_content
     };
     let read = profile(&fixture);
     assert_eq!((&read["file_status"], &read["name"]), (&json!("read"), &json!("Careful Golem")), "{read}");
+    // Its words and services find it at once, without any gateway, and its file counts.
+    fixture.configure("");
+    let discover = |fixture: &Fixture, params: Value| {
+        let (answer, exit) = fixture.call("identity_discover_agents", &params, &[]);
+        assert_eq!(exit, 0, "{answer}");
+        answer["data"].clone()
+    };
+    for params in [json!({"query": "careful"}), json!({"protocol": "mcp", "query": "golem"})] {
+        let found = discover(&fixture, params);
+        assert_eq!(found["agents"][0]["agent_id"], "31337:13", "{found}");
+        assert!(found["sources"].as_array().unwrap().iter().all(|source| source["files_not_searched"] == 0), "{found}");
+    }
+    let (trust, _) = fixture.call("identity_evaluate_agent_trust", &json!({"agent_id": "31337:13"}), &[]);
+    // File 30, named 20, wallet 15, endpoint 15, active 10.
+    assert_eq!(trust["data"]["breakdown"]["identity_score"], 90, "{trust}");
+    assert_eq!(trust["data"]["flags"], json!(["no_ratings", "no_validation"]), "{trust}");
+    fixture.configure(&format!("[agents]\ngateways = [\"{url}\"]\nupload = \"{url}\"\n"));
     let registered = &read["registration"];
     assert_eq!((&registered["prompts"], &registered["resources"]), (&json!(["explain"]), &json!(["fills"])));
     assert_eq!((&registered["ens"], &registered["did"]), (&json!("careful.eth"), &json!("did:web:golem.example")));
@@ -215,6 +277,9 @@ fn files_are_stored_in_ipfs_after_the_decision_and_the_chain_names_their_content
     let (answer, exit) = fixture.call("identity_submit_feedback", &review, &["--approve", "always"]);
     assert_eq!((exit, stored()), (0, 3), "{answer}");
     assert!(store.lock().unwrap().values().any(|file| String::from_utf8_lossy(file).contains("As quoted.")));
+    let asked = json!({"agent_id": "31337:0", "include_feedback": true});
+    let (rated, _) = fixture.call("identity_get_agent_profile", &asked, &[]);
+    assert_eq!(rated["data"]["feedback_history"][0]["review"], "As quoted.", "{rated}");
 
     // A node that stores something else is reported; one that does not answer stops the call before it is asked about.
     let (lies, _) = node(false);
@@ -354,6 +419,14 @@ fn a_subgraph_finds_agents_and_the_registries_decide_what_is_shown() {
         (&found["agents"][0]["name"], &found["sources"][0]["not_confirmed"]),
         (&json!("Meridian Router"), &json!(2))
     );
+    // One with more agents than are read: the result says that some are missing.
+    let many: Vec<Value> = (0..500).map(|_| agent(0, 31_337, "Swap king")).collect();
+    let url = graph(block["hash"].clone(), number, many);
+    fixture.configure(&format!("[agents.subgraphs]\nethereum = \"{url}\"\n"));
+    let (cut, _) = fixture.call("identity_discover_agents", &swaps(), &[]);
+    assert_eq!(cut["data"]["sources"][0]["subgraph_is_cut"], true, "{cut}");
+    assert!(cut["explanation"].as_str().unwrap().contains("more agents than were read"), "{cut}");
+    assert_eq!(found["sources"][0]["subgraph_is_cut"], false);
     // Of another chain, at a block that is not on this one, and no subgraph at all: the registries answer.
     for (url, said) in [
         (graph(block["hash"].clone(), number, vec![agent(0, 1, "Swap king")]), "of the chain 1"),

@@ -360,8 +360,7 @@ const WALLET: [WalletRow; 5] = [
 
 type WalletRow = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
 
-/// Fields of their results. Of the document's `WalletStatus`, `identity_status` is missing: the identity has tools of its
-/// own.
+/// Fields of their results.
 const WALLET_RESULTS: [(&str, &[&str]); 5] = [
     (
         "wallet_get_status",
@@ -373,6 +372,7 @@ const WALLET_RESULTS: [(&str, &[&str]); 5] = [
             "active_session_keys",
             "pending_transactions",
             "policy_summary",
+            "identity_status",
         ],
     ),
     ("wallet_get_delegation", &["delegated", "delegate_address", "permissions", "expires_at"]),

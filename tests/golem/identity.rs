@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use alloy::consensus::TxEip1559;
 use alloy::network::TransactionBuilder as _;
-use alloy::primitives::{Address, B256, U256};
+use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::providers::Provider as _;
 use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolCall;
@@ -80,6 +80,11 @@ impl Registered {
 
     /// Sends a registry call from an account of the devnet's past.
     async fn from(&self, key: &str, contract: KnownContract, call: RegistryCall) {
+        self.send(key, contract, call.calldata()).await;
+    }
+
+    /// Sends calldata from an account of the devnet's past.
+    async fn send(&self, key: &str, contract: KnownContract, input: Bytes) {
         let party = agents::account(key).unwrap();
         let provider = self.harness.world.chains()[0].client.provider();
         // Wallets of agents hold nothing.
@@ -94,7 +99,7 @@ impl Registered {
             to: self.contract(contract).into(),
             value: U256::ZERO,
             access_list: Default::default(),
-            input: call.calldata(),
+            input,
         };
         let raw = alloy::eips::eip2718::Encodable2718::encoded_2718(&party.sign(transaction).unwrap());
         let receipt = provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap();
@@ -232,6 +237,12 @@ async fn feedback_is_written_on_the_networks_scale_and_never_by_the_agents_own_a
         world.data("identity_get_agent_profile", json!({"agent_id": "31337:0", "include_feedback": true})).await;
     let newest = &profile["feedback_history"][0];
     assert_eq!((&newest["value"], &newest["counted"]), (&json!(425), &json!(true)));
+    assert_eq!(newest["review"], "Quoted as filled.");
+    for score in [-1, 501] {
+        let refused = world.call("identity_submit_feedback", json!({"agent_id": "31337:0", "score": score})).await;
+        let error = refused.error.unwrap();
+        assert!(error.message().contains("expected 0 to 500"), "{error}");
+    }
     // Whatever ours does, the contract lets a wallet rate its agent; it does not count.
     world
         .from(
@@ -254,6 +265,31 @@ async fn feedback_is_written_on_the_networks_scale_and_never_by_the_agents_own_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_approved_operator_cannot_rate_the_agent_and_a_former_one_does_not_count() {
+    let world = Registered::new(GolemHarness::with_policy("preset = \"demo\"\n").await);
+    let me = world.harness.world.account.unwrap();
+    let owner = world.ask(KnownContract::IdentityRegistry, IdentityRegistry::ownerOfCall { tokenId: U256::ZERO }).await;
+    let key = "meridian";
+    assert_eq!(agents::account(key).unwrap().address(), owner);
+    let approve = async |approved: bool| {
+        let call = IdentityRegistry::setApprovalForAllCall { operator: me, approved };
+        world.send(key, KnownContract::IdentityRegistry, call.abi_encode().into()).await;
+    };
+    let rating = || json!({"agent_id": "31337:0", "score": 500});
+    approve(true).await;
+    let refused = world.call("identity_submit_feedback", rating()).await.error.unwrap();
+    assert_eq!(refused.code(), ErrorCode::ValidationFailed);
+    assert!(refused.message().contains("may not rate it"), "{refused}");
+    // Once it is an operator no more, the contract takes the rating, and the reputation ignores it.
+    approve(false).await;
+    world.data("identity_submit_feedback", rating()).await;
+    let params = json!({"agent_id": "31337:0", "include_feedback": true});
+    let profile = world.data("identity_get_agent_profile", params).await;
+    let newest = &profile["feedback_history"][0];
+    assert_eq!((&newest["client_address"], &newest["counted"]), (&json!(me.to_string()), &json!(false)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn metadata_changes_only_in_the_named_fields_and_only_for_the_owner() {
     let world = Registered::new(GolemHarness::with_policy("preset = \"demo\"\n").await);
     world.register().await;
@@ -269,6 +305,8 @@ async fn metadata_changes_only_in_the_named_fields_and_only_for_the_owner() {
     for (params, said) in [
         (json!({"agent_id": "31337:0", "updates": {"active": false}}), "does not operate it"),
         (json!({"agent_id": NEW, "updates": {}}), "at least one field"),
+        (json!({"agent_id": NEW, "updates": {"active": false}}), "nothing would change"),
+        (json!({"agent_id": NEW, "updates": {"name": ""}}), "it is empty"),
         (json!({"agent_id": NEW, "updates": {"name": "\u{202e}evil"}}), "direction"),
         (json!({"agent_id": NEW, "updates": {"a2a_endpoint": "http://golem.example"}}), "https://"),
         (json!({"agent_id": NEW, "updates": {"active": true}, "chain_id": 31338}), "is not on"),
@@ -290,13 +328,16 @@ async fn an_agent_is_transferred_only_by_the_operators_decision() {
     let refused = world.executor.call(ToolCall { approve: Some(ApprovalMode::Never), ..call }).await;
     assert_eq!(refused.error.unwrap().code(), ErrorCode::ApprovalRequired);
     assert_eq!(world.owner().await, me);
+    let status = world.data("wallet_get_status", json!({})).await;
+    let link = json!({"agent_id": NEW, "chain_id": 31_337, "role": "owner"});
+    assert_eq!(status["identity_status"], link);
 
     let mut events = world.harness.fabric.subscribe(10_000);
     let answering = approving(&world.harness);
     let call = world.data("identity_transfer_ownership", params);
     let moved = tokio::time::timeout(Duration::from_secs(60), call).await.unwrap();
     let expected = answering.await.unwrap();
-    assert!(expected.contains(NEW) && expected.contains(&buyer.to_string()), "{expected}");
+    assert!(expected.contains(&format!("{NEW} \"Careful Golem\" to {buyer}")), "{expected}");
     assert_eq!((&moved["confirmed"], world.owner().await), (&json!(true), buyer));
     let mut seen = Vec::new();
     while events.try_receive(&mut seen, 1_000) {}
@@ -310,6 +351,9 @@ async fn an_agent_is_transferred_only_by_the_operators_decision() {
     assert_eq!((&profile["owner"], &profile["wallet"]), (&json!(buyer.to_string()), &Value::Null));
     let trust = world.data("identity_evaluate_agent_trust", new_agent()).await;
     assert_eq!(trust["flags"], json!(["no_wallet", "recently_transferred", "no_ratings", "no_validation"]));
+    assert_eq!((&trust["recommendation"], &trust["confidence"]), (&json!("low_value"), &json!(0.0)));
+    let status = world.data("wallet_get_status", json!({})).await;
+    assert_eq!(status["identity_status"], Value::Null, "it is the buyer's now");
     let params = json!({"agent_id": NEW, "updates": {"active": false}});
     let refused = world.call("identity_update_metadata", params).await.error.unwrap();
     assert!(refused.message().contains("does not operate it"), "{refused}");

@@ -117,6 +117,11 @@ impl PlanReceipt {
         })
     }
 
+    /// True if the chain has done it: neither on paper nor simulated.
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self.state, CommitState::Done | CommitState::Placed)
+    }
+
     /// Describes the outcome; `done` is the sentence for success.
     pub(super) fn explain(&self, done: &str) -> String {
         match &self.state {

@@ -22,10 +22,14 @@ use bardo_session::handle::SessionCommand;
 
 /// Width from which list and card stand side by side, in columns.
 const SIDE_BY_SIDE: u16 = 100;
-/// Number of agents that are listed.
+/// Number of agents that are listed, own ones first and then the last active.
 const LISTED: u32 = 100;
-/// Age from which the list is read again when the screen is shown, in milliseconds.
+/// Age from which the list is read again while the screen is shown, in milliseconds. Reading it asks servers that
+/// strangers chose for their files, so it does not follow every block.
 const OLD_MILLIS: u64 = 30_000;
+/// Tools whose end changes what the registries say.
+const WRITES: [&str; 4] =
+    ["identity_register_agent", "identity_update_metadata", "identity_submit_feedback", "identity_transfer_ownership"];
 
 /// Maximum width of a name in the list, in columns; the card has it whole.
 const LONGEST_NAME: usize = 24;
@@ -33,12 +37,24 @@ const LONGEST_NAME: usize = 24;
 /// Purpose of a call of this screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Purpose {
-    /// List of all agents.
+    /// List of own and last active agents.
     List,
+    /// Agents that these words find in all registries.
+    Search(String),
     /// A part of the card of the agent with this id.
     Profile(SafeText),
     Trust(SafeText),
     Tier(SafeText),
+}
+
+/// Agents that a search among all registered agents found.
+#[derive(Debug, Default)]
+struct SearchResult {
+    /// Words of the search.
+    words: String,
+    agents: Vec<Agent>,
+    /// True once the answer is here.
+    is_read: bool,
 }
 
 /// State of screen 0.
@@ -48,6 +64,10 @@ pub struct Agents {
     agents: Option<Vec<Agent>>,
     /// Number of all registered agents.
     total: u64,
+    /// Newest search among all agents, for the words that Enter sent.
+    search: Option<SearchResult>,
+    /// Time of the last write to the registries after which the list was read, in milliseconds since the Unix epoch.
+    written_at: Option<u64>,
     /// Time at which the list was requested, in milliseconds since the Unix epoch.
     asked_at: Option<u64>,
     /// Reason why something could not be read.
@@ -74,7 +94,36 @@ impl Agents {
             let protocols: Vec<&str> = agent.protocols.iter().map(SafeText::as_str).collect();
             self.filter.lets(&format!("{} {name} {purpose} {}", agent.id, protocols.join(" ")))
         };
-        self.agents.iter().flatten().filter(fits).collect()
+        let mut listed: Vec<&Agent> = self.agents.iter().flatten().filter(fits).collect();
+        for found in self.searched().into_iter().flat_map(|search| &search.agents) {
+            if !listed.iter().any(|agent| agent.id == found.id) {
+                listed.push(found);
+            }
+        }
+        listed
+    }
+
+    /// Search for the words of the filter; `None` if it was not sent, or if the words changed since.
+    fn searched(&self) -> Option<&SearchResult> {
+        self.search.as_ref().filter(|search| self.filter.stands() && search.words == self.filter.words())
+    }
+
+    /// Sends the words of the filter to the registries' search.
+    fn search_all(&mut self, known: &ScreenContext<'_>) -> Option<ScreenRequest> {
+        if !known.may_read() || !self.filter.stands() || self.searched().is_some() {
+            return None;
+        }
+        let words = self.filter.words();
+        self.search = Some(SearchResult { words: words.clone(), ..SearchResult::default() });
+        Some(self.call(Purpose::Search(words)))
+    }
+
+    /// Time of the last end of a write to the registries.
+    fn last_write(known: &ScreenContext<'_>) -> Option<u64> {
+        let is_write = |tool: &str| WRITES.contains(&tool);
+        let calls = known.live_feed.calls.iter().rev();
+        let mut ended = calls.filter(|call| call.start.as_ref().is_some_and(|start| is_write(&start.tool_name)));
+        ended.find_map(|call| call.ended_at)
     }
 
     fn row(&self, all: &[&Agent]) -> usize {
@@ -91,6 +140,7 @@ impl Agents {
     fn call(&mut self, purpose: Purpose) -> ScreenRequest {
         let (tool, params) = match &purpose {
             Purpose::List => ("identity_discover_agents", json!({ "limit": LISTED })),
+            Purpose::Search(words) => ("identity_discover_agents", json!({ "query": words, "limit": LISTED })),
             Purpose::Profile(id) => {
                 ("identity_get_agent_profile", json!({ "agent_id": id.as_str(), "include_feedback": true }))
             }
@@ -127,12 +177,17 @@ impl Agents {
             .collect()
     }
 
+    /// True if the list was requested lately.
+    fn is_fresh(&self, known: &ScreenContext<'_>) -> bool {
+        self.asked_at.is_some_and(|at| known.machine_millis < at.saturating_add(OLD_MILLIS))
+    }
+
     fn read_list(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
-        let fresh = self.asked_at.is_some_and(|at| known.machine_millis < at.saturating_add(OLD_MILLIS));
-        if !known.may_read() || fresh {
+        if !known.may_read() || self.is_fresh(known) {
             return Vec::new();
         }
         self.asked_at = Some(known.machine_millis);
+        self.written_at = Self::last_write(known);
         vec![self.call(Purpose::List)]
     }
 
@@ -140,6 +195,8 @@ impl Agents {
         let Some(data) = response.data.as_ref().filter(|_| response.error.is_none()) else {
             let words = response.error.as_ref().map_or("no answer", |error| error.message());
             self.fault = Some(SafeText::clean(words, 300));
+            // Enter sends it again.
+            self.search.take_if(|search| *purpose == Purpose::Search(search.words.clone()));
             return;
         };
         self.fault = None;
@@ -147,17 +204,19 @@ impl Agents {
             Purpose::List => {
                 let entries = data.get("agents").and_then(Value::as_array).into_iter().flatten();
                 let mut read: Vec<Agent> = entries.filter_map(Agent::from_summary).collect();
-                let mut known: BTreeMap<SafeText, Agent> =
-                    self.agents.take().into_iter().flatten().map(|agent| (agent.id.clone(), agent)).collect();
-                for agent in &mut read {
-                    if let Some(before) = known.remove(&agent.id) {
-                        (agent.profile, agent.trust, agent.tier) = (before.profile, before.trust, before.tier);
-                    }
-                }
+                keep_cards(self.agents.take().into_iter().flatten(), &mut read);
                 // Own agents come first; the others stay in their order.
                 read.sort_by_key(|agent| !agent.is_own);
                 self.total = data.get("total").and_then(Value::as_u64).unwrap_or_default();
                 self.agents = Some(read);
+            }
+            Purpose::Search(words) => {
+                let entries = data.get("agents").and_then(Value::as_array).into_iter().flatten();
+                let mut read: Vec<Agent> = entries.filter_map(Agent::from_summary).collect();
+                if let Some(search) = self.search.as_mut().filter(|search| search.words == *words) {
+                    keep_cards(search.agents.drain(..), &mut read);
+                    (search.agents, search.is_read) = (read, true);
+                }
             }
             Purpose::Profile(id) => self.update(id, |agent| agent.profile = AgentProfile::from_data(data)),
             Purpose::Trust(id) => self.update(id, |agent| agent.trust = AgentTrust::from_data(data)),
@@ -165,8 +224,9 @@ impl Agents {
         }
     }
 
-    fn update(&mut self, id: &SafeText, change: impl FnOnce(&mut Agent)) {
-        if let Some(agent) = self.agents.iter_mut().flatten().find(|agent| agent.id == *id) {
+    fn update(&mut self, id: &SafeText, change: impl Fn(&mut Agent)) {
+        let found = self.search.iter_mut().flat_map(|search| &mut search.agents);
+        for agent in self.agents.iter_mut().flatten().chain(found).filter(|agent| agent.id == *id) {
             change(agent);
         }
     }
@@ -192,7 +252,31 @@ impl Agents {
             (None, Some(fault)) => format!("The registries could not be read: {fault}"),
             (None, None) => "Reading the registries…".to_owned(),
             (Some(agents), _) if agents.is_empty() => "No agent is registered on the configured chains.".to_owned(),
-            (Some(_), _) => "No agent matches the filter.".to_owned(),
+            (Some(_), Some(fault)) => format!("The registries could not be searched: {fault}"),
+            (Some(agents), None) => match self.searched() {
+                Some(search) if search.is_read => "No registered agent matches these words.".to_owned(),
+                Some(_) => "Searching all registered agents…".to_owned(),
+                None if self.is_cut() && known.may_read() => {
+                    format!("None of the {} last active matches. Enter searches all {}.", agents.len(), self.total)
+                }
+                None => "No agent matches the filter.".to_owned(),
+            },
+        }
+    }
+
+    /// True if there are more agents than the list has.
+    fn is_cut(&self) -> bool {
+        let read = self.agents.as_ref().map_or(0, Vec::len);
+        u64::try_from(read).is_ok_and(|read| read < self.total)
+    }
+}
+
+/// Keeps what was read of each agent when its entry is read again.
+fn keep_cards(before: impl Iterator<Item = Agent>, read: &mut [Agent]) {
+    let mut known: BTreeMap<SafeText, Agent> = before.map(|agent| (agent.id.clone(), agent)).collect();
+    for agent in read {
+        if let Some(before) = known.remove(&agent.id) {
+            (agent.profile, agent.trust, agent.tier) = (before.profile, before.trust, before.tier);
         }
     }
 }
@@ -232,11 +316,7 @@ impl Widget for ListPanel<'_> {
         let Self { theme, screen, known } = self;
         let painter = &mut Painter { buffer, theme };
         let all = screen.listed();
-        let read = screen.agents.as_ref().map_or(0, Vec::len);
-        let more = match u64::try_from(read).is_ok_and(|read| read < screen.total) {
-            true => format!(" of {}", screen.total),
-            false => String::new(),
-        };
+        let more = if screen.is_cut() { format!(" of {}", screen.total) } else { String::new() };
         let inner = list::framed(painter, area, true, &format!("Agents {}{more}", all.len()), &screen.filter.label());
         if all.is_empty() {
             let words = Row::new(screen.empty_words(known), Role::TextDim);
@@ -306,8 +386,14 @@ impl ScreenView for Agents {
         Some(&mut self.filter)
     }
 
-    fn type_key(&mut self, key: Key, _known: &ScreenContext<'_>, _requests: &mut Vec<ScreenRequest>) -> bool {
-        self.filter.key(key)
+    fn type_key(&mut self, key: Key, known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {
+        let was_typing = self.filter.typing();
+        let taken = self.filter.key(key);
+        // Enter ends editing with the words in place.
+        if was_typing && !self.filter.typing() {
+            requests.extend(self.search_all(known));
+        }
+        taken
     }
 
     fn click_page(&mut self, at: Position, _known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
@@ -328,6 +414,17 @@ impl ScreenView for Agents {
     }
 
     fn shown(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        self.read_list(known)
+    }
+
+    fn tick(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        if self.is_fresh(known) && self.running.values().any(|purpose| *purpose == Purpose::List) {
+            return Vec::new();
+        }
+        // What the operator or the Golem has just registered is read at once.
+        if Self::last_write(known) > self.written_at {
+            self.asked_at = None;
+        }
         self.read_list(known)
     }
 

@@ -37,6 +37,11 @@ impl Filter {
         *self = Self::default();
     }
 
+    /// Text of the filter, without spaces around it.
+    pub(super) fn words(&self) -> String {
+        self.field.text().trim().to_owned()
+    }
+
     /// Words of the filter, in lower case.
     pub(super) fn describe(&self) -> impl Iterator<Item = String> + '_ {
         self.field.text().split_whitespace().map(str::to_lowercase)

@@ -81,6 +81,8 @@ pub struct AgentFeedback {
     pub value: SafeText,
     /// Tags that are not empty.
     pub tags: Vec<SafeText>,
+    /// Client's own words; `None` without a review that could be read.
+    pub review: Option<SafeText>,
     /// True if it counts in the reputation.
     pub counted: bool,
     /// True if the client revoked it.
@@ -179,6 +181,7 @@ impl AgentFeedback {
             client: text(entry, "client_address", 60).unwrap_or_default(),
             value: value.or_else(|| text(entry, "raw_value", 30)).unwrap_or_default(),
             tags: ["tag1", "tag2"].into_iter().filter_map(|tag| text(entry, tag, 40)).collect(),
+            review: text(entry, "review", LONGEST).filter(|words| !words.is_empty()),
             counted: is("counted"),
             revoked: is("revoked"),
         }
@@ -209,7 +212,9 @@ impl AgentTier {
 /// Reason for caution, in words.
 fn flag_words(flag: &SafeText) -> String {
     match flag.as_str() {
-        "no_registration_file" => "no readable registration file".to_owned(),
+        "no_registration_file" => "no valid registration file".to_owned(),
+        "file_not_read" => "its file in IPFS was not read".to_owned(),
+        "file_not_fixed" => "its file is on a server that can change it".to_owned(),
         "mismatched_registration" => "its registration file does not name it".to_owned(),
         "hostile_text" => "hostile characters in its texts".to_owned(),
         "inactive" => "says that it is out of service".to_owned(),
@@ -349,6 +354,9 @@ fn profile_rows(profile: &AgentProfile, is_own: bool) -> Vec<Row> {
             row = row.then(format!(" {}", joined(&entry.tags)), role);
         }
         all.push(row.then(format!("  {}", entry.client), Role::TextDim).end(mark, Role::TextDim));
+        if let Some(words) = &entry.review {
+            all.push(Row::new("┆ ", Role::TextDim).then(words.as_str(), role));
+        }
     }
     all
 }

@@ -8,12 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy::primitives::{Address, B256, Log, U256};
 use alloy::sol_types::{SolEvent, SolEventInterface};
 
-use super::file::{FileError, ReadRegistration};
+use super::file::{FileError, ReadRegistration, Review};
+use super::kept::KeptBlocks;
+use super::location::{FileLocation, IpfsPath};
 use super::reputation::AuditedFeedback;
 use super::search::SearchText;
-use super::trust::{IdentityFacts, Validation};
+use super::trust::{IdentityFacts, UnreadFile, Validation};
 use super::{AgentRegistry, RegistryEvent, RegistryKind};
 use bardo_abi::erc8004::IdentityRegistry::IdentityRegistryEvents;
+use bardo_abi::erc8004::ReputationRegistry;
 use bardo_abi::nft::Erc721;
 use bardo_base::text::SafeText;
 
@@ -105,6 +108,8 @@ pub struct FeedbackRecord {
     pub time: u64,
     /// True if the client revoked it.
     pub is_revoked: bool,
+    /// Review in words.
+    pub review: Review,
 }
 
 /// Validation of an agent.
@@ -144,8 +149,10 @@ pub struct AgentRecord {
     pub transferred: Option<u64>,
     /// Address of the registration file, cleaned and cut.
     pub uri: SafeText,
-    /// Registration file at the last known address.
+    /// Registration file at the last known address. Content in IPFS is filled in by [`AgentDirectory::fill`].
     pub file: AgentFile,
+    /// Location of the file outside the chain; `None` for a file on it, and for an address from which none is read.
+    pub location: Option<Box<FileLocation>>,
     /// Feedback in the order of the chain, revoked and related included.
     pub feedback: Vec<FeedbackRecord>,
     /// Validation requests in the order of the chain.
@@ -158,6 +165,25 @@ pub struct AgentRecord {
     owners: BTreeSet<Address>,
     /// Every present and past wallet and approved account.
     others: BTreeSet<Address>,
+}
+
+impl AgentRecord {
+    /// Content in IPFS of a registration file that was not read; `None` for any other file.
+    pub fn unread_content(&self) -> Option<&IpfsPath> {
+        match (&self.file, self.location.as_deref()) {
+            (AgentFile::Elsewhere, Some(FileLocation::Ipfs(path))) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Kind of the registration file's place, if the file was not read; `None` for an address from which none is read.
+    pub fn unread(&self) -> Option<UnreadFile> {
+        match (&self.file, self.location.as_deref()) {
+            (AgentFile::Elsewhere, Some(FileLocation::Ipfs(_))) => Some(UnreadFile::Content),
+            (AgentFile::Elsewhere, Some(FileLocation::Https(_))) => Some(UnreadFile::Server),
+            _ => None,
+        }
+    }
 }
 
 /// Agents of one chain.
@@ -200,6 +226,37 @@ impl AgentDirectory {
     /// True without agents.
     pub fn is_empty(&self) -> bool {
         self.agents.is_empty()
+    }
+
+    /// Number of agents whose file is outside the chain and was not read, so that no search finds them by words.
+    pub fn unread(&self) -> usize {
+        self.agents.values().filter(|agent| agent.unread().is_some()).count()
+    }
+
+    /// Registration files in `kept` that agents name and the directory does not have yet.
+    pub fn fillable(&self, kept: &KeptBlocks) -> Vec<(U256, AgentFile)> {
+        if kept.is_empty() {
+            return Vec::new();
+        }
+        let file = |(id, agent): (&U256, &AgentRecord)| {
+            let read = match kept.content(agent.unread_content()?) {
+                Ok(bytes) => ReadRegistration::read(&bytes?),
+                // Only files are kept, each by the way that an agent named.
+                Err(_) => return None,
+            };
+            Some((*id, read.map_or_else(AgentFile::Invalid, |file| AgentFile::Read(Box::new(file)))))
+        };
+        self.agents.iter().filter_map(file).collect()
+    }
+
+    /// Fills in registration files of [`Self::fillable`]. Later logs may replace them.
+    pub fn fill(&mut self, files: Vec<(U256, AgentFile)>) {
+        for (id, file) in files {
+            if let Some(agent) = self.agents.get_mut(&id) {
+                agent.words = file.read().map(SearchText::of);
+                agent.file = file;
+            }
+        }
     }
 
     /// Returns true if the account is or was the agent's owner, its wallet, or an operator. Such an account's opinion of
@@ -261,6 +318,7 @@ impl AgentDirectory {
             registered: agent.registered,
             transferred: agent.transferred,
             has_file: file.is_some(),
+            unread: agent.unread(),
             is_named_by_file: file.is_some_and(is_named),
             has_endpoint: file.is_some_and(has_endpoint),
             is_active: file.is_some_and(|file| file.active),
@@ -317,6 +375,7 @@ impl AgentDirectory {
             transferred: None,
             uri: SafeText::default(),
             file: AgentFile::Absent,
+            location: None,
             feedback: Vec::new(),
             validations: Vec::new(),
             last_event: time,
@@ -337,6 +396,8 @@ impl AgentDirectory {
         if let Some(agent) = self.agents.get_mut(&id) {
             agent.uri = SafeText::clean(uri, MAX_URI_CHARS);
             agent.file = AgentFile::of(uri);
+            let is_elsewhere = matches!(agent.file, AgentFile::Elsewhere) && !agent.uri.altered();
+            agent.location = is_elsewhere.then(|| FileLocation::parse(uri).ok()).flatten().map(Box::new);
             agent.words = agent.file.read().map(SearchText::of);
             agent.last_event = time;
         }
@@ -344,10 +405,17 @@ impl AgentDirectory {
 
     fn apply_reputation(&mut self, log: &Log, time: u64) {
         match RegistryEvent::decode(log) {
-            Ok(RegistryEvent::Feedback { agent: id, client, index, value, decimals, tags, .. }) => {
+            Ok(RegistryEvent::Feedback { agent: id, client, index, value, decimals, tags, uri, hash, .. }) => {
                 let Some(agent) = self.agents.get_mut(&id) else { return };
                 agent.last_event = time;
-                agent.feedback.push(FeedbackRecord { client, index, value, decimals, tags, time, is_revoked: false });
+                // The event's text is cut, and the file in a data URI may be longer.
+                let whole = || ReputationRegistry::NewFeedback::decode_log(log).ok();
+                let review = match uri.is_empty() {
+                    true => Review::Absent,
+                    false => whole().map_or(Review::Absent, |event| Review::of(&event.feedbackURI, hash)),
+                };
+                let given = FeedbackRecord { client, index, value, decimals, tags, time, is_revoked: false, review };
+                agent.feedback.push(given);
                 self.rated.entry(client).or_default().insert(id);
             }
             Ok(RegistryEvent::FeedbackRevoked { agent: id, client, index }) => {
@@ -388,8 +456,10 @@ mod tests {
     use alloy::primitives::{Bytes, address};
 
     use super::*;
+    use crate::erc8004::location::Cid;
     use crate::erc8004::reputation::reputation;
-    use bardo_abi::erc8004::{IdentityRegistry, ReputationRegistry, ValidationRegistry};
+    use crate::erc8004::search::AgentQuery;
+    use bardo_abi::erc8004::{IdentityRegistry, ValidationRegistry};
 
     const IDENTITY: Address = address!("0x0000000000000000000000000000000000008001");
     const REPUTATION: Address = address!("0x0000000000000000000000000000000000008002");
@@ -540,5 +610,76 @@ mod tests {
         }
         let agent = directory.agent(U256::ZERO).unwrap();
         assert_eq!(directory.validations(agent), [Validation { response: 90, time: 20 }]);
+    }
+
+    fn renamed(directory: &mut AgentDirectory, id: u64, uri: &str) {
+        let event = IdentityRegistry::URIUpdated { agentId: U256::from(id), newURI: uri.to_owned(), updatedBy: OWNER };
+        directory.apply(&log(IDENTITY, &event), 200);
+    }
+
+    #[test]
+    fn files_in_ipfs_are_filled_in_from_kept_blocks_until_the_address_changes() {
+        let mut directory = directory();
+        for id in 0..3 {
+            registered(&mut directory, id, OWNER);
+        }
+        let file = format!("{{\"type\":\"{}\",\"name\":\"Far away\"}}", super::super::file::TYPE).into_bytes();
+        let cid = Cid::of_raw(&file);
+        renamed(&mut directory, 0, &format!("ipfs://{cid}"));
+        renamed(&mut directory, 1, "https://agents.example/agent.json");
+        renamed(&mut directory, 2, "http://agents.example/agent.json");
+        let unread = |directory: &AgentDirectory, id: u64| directory.agent(U256::from(id)).unwrap().unread();
+        assert_eq!(
+            [0, 1, 2].map(|id| unread(&directory, id)),
+            [Some(UnreadFile::Content), Some(UnreadFile::Server), None]
+        );
+        assert_eq!(directory.unread(), 2);
+        let query = AgentQuery::new("FAR", None, None, None);
+        assert_eq!(query.search(&directory, 300), []);
+        let mut kept = KeptBlocks::default();
+        assert_eq!(directory.fillable(&kept), []);
+        assert!(kept.keep(cid, &file));
+        let files = directory.fillable(&kept);
+        assert_eq!(files.len(), 1);
+        directory.fill(files);
+        assert_eq!(query.search(&directory, 300).len(), 1);
+        let facts = directory.identity_facts(U256::ZERO, directory.agent(U256::ZERO).unwrap());
+        assert!(facts.has_file && facts.unread.is_none());
+        assert!(directory.fillable(&kept).is_empty(), "it is filled in once");
+        // A new address is another file, of which nothing is known.
+        renamed(&mut directory, 0, &format!("ipfs://{}", Cid::of_raw(b"other")));
+        assert_eq!((query.search(&directory, 300), unread(&directory, 0)), (vec![], Some(UnreadFile::Content)));
+        assert!(directory.fillable(&kept).is_empty());
+    }
+
+    #[test]
+    fn a_review_in_the_feedback_is_read_and_another_is_located() {
+        let mut directory = directory();
+        registered(&mut directory, 0, OWNER);
+        let rated = |index: u64, uri: &str| ReputationRegistry::NewFeedback {
+            agentId: U256::ZERO,
+            clientAddress: CLIENT,
+            feedbackIndex: index,
+            value: 90,
+            valueDecimals: 0,
+            indexedTag1: B256::ZERO,
+            tag1: String::new(),
+            tag2: String::new(),
+            endpoint: String::new(),
+            feedbackURI: uri.to_owned(),
+            feedbackHash: B256::repeat_byte(7),
+        };
+        // Longer than the text of an event is kept.
+        let long = format!("data:application/json,{{\"text\":\"{}\"}}", "as quoted ".repeat(90));
+        for (index, uri) in (1..).zip(["", long.as_str(), "ipfs://bafk", "data:application/json,{}"]) {
+            directory.apply(&log(REPUTATION, &rated(index, uri)), 10);
+        }
+        let reviews: Vec<_> = directory.agent(U256::ZERO).unwrap().feedback.iter().map(|one| &one.review).collect();
+        let [Review::Absent, Review::Read(words), Review::Elsewhere { uri, hash }, Review::Absent] = &reviews[..]
+        else {
+            panic!("{reviews:?}");
+        };
+        assert!(words.as_str().ends_with("as quoted") && words.as_str().len() == 899, "{words}");
+        assert_eq!((uri.as_str(), *hash), ("ipfs://bafk", B256::repeat_byte(7)));
     }
 }

@@ -21,6 +21,10 @@ const DATA_PREFIX: &str = "data:application/json;base64,";
 const MAX_ENTRIES: usize = 256;
 /// Maximum length of a description, in characters.
 const MAX_DESCRIPTION_CHARS: usize = 4_096;
+/// Maximum length of a review, in characters.
+const MAX_REVIEW_CHARS: usize = 2_000;
+/// Maximum length of the address of a file, in characters.
+const MAX_URI_CHARS: usize = 2_048;
 /// Maximum length of any other text, in characters.
 const MAX_CHARS: usize = 512;
 
@@ -107,14 +111,41 @@ pub fn data_uri(bytes: &[u8]) -> String {
     format!("{DATA_PREFIX}{}", STANDARD.encode(bytes))
 }
 
-/// Returns the encoded content of a data URI with a JSON file in base64; parameters of the media type, such as a charset,
-/// are allowed ([RFC 2397](https://www.rfc-editor.org/rfc/rfc2397)). `None` for any other address.
-pub(super) fn encoded_json(uri: &str) -> Option<&str> {
+/// Decodes the content of a data URI with a JSON file, in base64 or percent-encoded; parameters of the media type, such as
+/// a charset, are allowed ([RFC 2397](https://www.rfc-editor.org/rfc/rfc2397)). `None` for any other address.
+pub(super) fn data_json(uri: &str) -> Option<Result<Vec<u8>, FileError>> {
     let (head, encoded) = uri.strip_prefix("data:")?.split_once(',')?;
     let mut parts = head.split(';');
     let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
+    if !is_json {
+        return None;
+    }
     let is_base64 = parts.next_back().is_some_and(|last| last.eq_ignore_ascii_case("base64"));
-    (is_json && is_base64).then_some(encoded)
+    // Four characters of base64 encode three bytes; at most three characters encode one byte otherwise.
+    let least = if is_base64 { encoded.len() / 4 * 3 } else { encoded.len() / 3 };
+    if least > MAX_BYTES {
+        return Some(Err(FileError::TooLong { length: encoded.len() }));
+    }
+    Some(match is_base64 {
+        true => STANDARD.decode(encoded).map_err(|_| FileError::NotBase64),
+        false => percent_decoded(encoded).ok_or(FileError::NotPercentEncoded),
+    })
+}
+
+/// Decodes percent-encoding ([RFC 3986, section 2.1](https://www.rfc-editor.org/rfc/rfc3986#section-2.1)). `None` if a
+/// percent sign is not followed by two hexadecimal digits.
+fn percent_decoded(encoded: &str) -> Option<Vec<u8>> {
+    let mut parts = encoded.split('%');
+    let mut decoded = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2)?;
+        if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        decoded.push(u8::from_str_radix(digits, 16).ok()?);
+        decoded.extend_from_slice(rest.as_bytes());
+    }
+    Some(decoded)
 }
 
 /// Feedback file for writing, with the names of `agent0-sdk`. Fields are serialized in this order.
@@ -152,6 +183,51 @@ impl FeedbackFile {
         let bytes = serde_json::to_vec(self)?;
         let hash = keccak256(&bytes);
         Ok((bytes, hash))
+    }
+}
+
+/// Review in words of a feedback on an agent, as far as the chain has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Review {
+    /// The feedback names no file, or one without words.
+    Absent,
+    /// Words of the file in the feedback's data URI, cleaned.
+    Read(Box<SafeText>),
+    /// The file is elsewhere and is not read here.
+    Elsewhere {
+        /// Address of the file, cleaned and cut.
+        uri: Box<SafeText>,
+        /// Keccak-256 of the file by the feedback; zero for content in IPFS, whose address proves it.
+        hash: B256,
+    },
+}
+
+impl Review {
+    /// Reads what the address of a feedback file contains.
+    pub fn of(uri: &str, hash: B256) -> Self {
+        match data_json(uri) {
+            _ if uri.is_empty() => Self::Absent,
+            Some(Ok(bytes)) => Self::words(&bytes).map_or(Self::Absent, |words| Self::Read(Box::new(words))),
+            Some(Err(_)) => Self::Absent,
+            None => Self::Elsewhere { uri: Box::new(SafeText::clean(uri, MAX_URI_CHARS)), hash },
+        }
+    }
+
+    /// Words of a feedback file, cleaned and cut; `None` without any.
+    pub fn words(bytes: &[u8]) -> Option<SafeText> {
+        if bytes.len() > MAX_BYTES {
+            return None;
+        }
+        let file: Map<String, Value> = serde_json::from_slice(bytes).ok()?;
+        let words = SafeText::clean(file.get("text")?.as_str()?.trim(), MAX_REVIEW_CHARS);
+        Some(words).filter(|words| !words.is_empty())
+    }
+
+    /// Words of a file that was read from elsewhere. `None` if nothing proves that the bytes are those that the client
+    /// gave: neither an identifier, which the reader has verified, nor the feedback's hash.
+    pub fn proven_words(bytes: &[u8], hash: B256, is_content: bool) -> Option<SafeText> {
+        let is_proven = if hash.is_zero() { is_content } else { keccak256(bytes) == hash };
+        is_proven.then(|| Self::words(bytes)).flatten()
     }
 }
 
@@ -205,11 +281,14 @@ pub enum FileError {
         length: usize,
     },
     /// Address that is not a data URI.
-    #[error("not a data URI of a registration: it must begin with \"data:application/json;base64,\"")]
+    #[error("not a data URI of a registration: it must begin with \"data:application/json\"")]
     NotData,
     /// Data URI that is not valid base64.
     #[error("the data URI is not valid base64")]
     NotBase64,
+    /// Data URI without base64 whose percent-encoding is broken.
+    #[error("the data URI has a percent sign without two hexadecimal digits")]
+    NotPercentEncoded,
     /// Content that is not a JSON object.
     #[error("not a registration file: {0}")]
     NotJson(SafeText),
@@ -258,12 +337,7 @@ impl ReadRegistration {
     /// # Errors
     /// Returns a [`FileError`] if the URI does not contain a registration file.
     pub fn read_data_uri(uri: &str) -> Result<Self, FileError> {
-        let encoded = encoded_json(uri).ok_or(FileError::NotData)?;
-        // Four characters encode three bytes.
-        if encoded.len() / 4 * 3 > MAX_BYTES {
-            return Err(FileError::TooLong { length: encoded.len() });
-        }
-        Self::read(&STANDARD.decode(encoded).map_err(|_| FileError::NotBase64)?)
+        Self::read(&data_json(uri).ok_or(FileError::NotData)??)
     }
 }
 

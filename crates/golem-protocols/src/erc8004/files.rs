@@ -50,6 +50,9 @@ pub struct OutsideFile {
     pub bytes: Vec<u8>,
     /// Origin of the bytes: the content's identifier, or the server's host.
     pub source: SafeText,
+    /// Blocks in IPFS that prove the bytes, from the first one to the file's; empty for the file of a server, which may
+    /// be another one at the next reading.
+    pub blocks: Vec<(Cid, Vec<u8>)>,
 }
 
 impl AgentFiles {
@@ -71,39 +74,46 @@ impl AgentFiles {
         match FileLocation::parse(address)? {
             FileLocation::Ipfs(path) => {
                 let source = SafeText::clean(&format!("ipfs://{}", path.cid), 200);
-                Ok(OutsideFile { bytes: self.content(path).await?, source })
+                let (bytes, blocks) = self.content(path).await?;
+                Ok(OutsideFile { bytes, source, blocks })
             }
             FileLocation::Https(url) => {
                 let client =
                     self.by_server.as_ref().ok_or(FileFetchError::Off("files of https servers are not read"))?;
                 let source = SafeText::clean(&format!("https://{}", url.host_str().unwrap_or_default()), 200);
                 let bytes = client.get(url, "application/json", MAX_BYTES).await.map_err(FileFetchError::Server)?;
-                Ok(OutsideFile { bytes, source })
+                Ok(OutsideFile { bytes, source, blocks: Vec::new() })
             }
         }
     }
 
-    async fn content(&self, mut path: IpfsPath) -> Result<Vec<u8>, FileFetchError> {
+    /// Content of a file, and the blocks on the way to it.
+    async fn content(&self, mut path: IpfsPath) -> Result<(Vec<u8>, Vec<(Cid, Vec<u8>)>), FileFetchError> {
+        let mut blocks = Vec::new();
         loop {
+            let (block, step) = self.block(&path).await?;
+            blocks.push((path.cid, block));
             // Each step shortens the path, which is bounded.
-            path = match self.block(&path).await? {
-                FileStep::Content(bytes) => return Ok(bytes),
+            path = match step {
+                FileStep::Content(bytes) => return Ok((bytes, blocks)),
                 FileStep::Below(below) => below,
             };
         }
     }
 
     /// Asks all gateways for one block; the first answer that is that block counts.
-    async fn block(&self, path: &IpfsPath) -> Result<FileStep, FileFetchError> {
+    async fn block(&self, path: &IpfsPath) -> Result<(Vec<u8>, FileStep), FileFetchError> {
         let asked = self.gateways.iter().map(|(gateway, client)| ask(gateway, client, path));
         let mut asked: FuturesUnordered<_> = asked.collect();
         let mut reasons = Vec::new();
         while let Some((gateway, answer)) = asked.next().await {
-            let said = match answer.map(|bytes| path.step(&bytes)) {
-                Ok(Ok(step)) => return Ok(step),
-                Ok(Err(error @ LocationError::Hash)) => error.to_string(),
-                // The bytes are those that the identifier names, so that no other gateway can have better ones.
-                Ok(Err(error)) => return Err(error.into()),
+            let said = match answer {
+                Ok(bytes) => match path.step(&bytes) {
+                    Ok(step) => return Ok((bytes, step)),
+                    Err(error @ LocationError::Hash) => error.to_string(),
+                    // The bytes are those that the identifier names, so that no other gateway can have better ones.
+                    Err(error) => return Err(error.into()),
+                },
                 Err(error) => error.to_string(),
             };
             reasons.push(format!("{gateway}: {said}"));

@@ -86,6 +86,9 @@ impl FileLocation {
         if let Some(path) = address.strip_prefix("ipfs://") {
             return IpfsPath::parse(path.strip_prefix("ipfs/").unwrap_or(path)).map(Self::Ipfs);
         }
+        if address.starts_with("data:") {
+            return Err(LocationError::Address("a data: address must have the media type application/json"));
+        }
         let url = Url::parse(address).map_err(|_| LocationError::Address("it is not a URL"))?;
         if url.scheme() != "https" {
             return Err(LocationError::Scheme(SafeText::clean(url.scheme(), 40)));
@@ -200,7 +203,11 @@ impl Cid {
         Ok(Self { digest: digest.ok_or(LocationError::Identifier("its hash is not SHA-256"))?, is_node })
     }
 
-    fn verify(self, bytes: &[u8]) -> Result<(), LocationError> {
+    /// Checks that these bytes are the block that it names.
+    ///
+    /// # Errors
+    /// [`LocationError::Hash`] if not.
+    pub fn verify(self, bytes: &[u8]) -> Result<(), LocationError> {
         let digest: [u8; 32] = Sha256::digest(bytes).into();
         if digest == self.digest { Ok(()) } else { Err(LocationError::Hash) }
     }
@@ -387,6 +394,7 @@ mod tests {
             "http://a.example/agent.json",
             "file:///etc/passwd",
             "javascript:alert(1)",
+            "data:text/plain,%7B%7D",
             "https://user:word@a.example/",
             "https://",
             "ipfs://",

@@ -9,6 +9,7 @@ pub mod directory;
 mod event;
 pub mod file;
 pub mod files;
+pub mod kept;
 pub mod location;
 pub mod publication;
 pub mod reputation;

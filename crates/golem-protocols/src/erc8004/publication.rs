@@ -2,12 +2,10 @@
 //! the calldata, and from files whose content identifiers the calldata contains.
 
 use alloy::primitives::Bytes;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::call::{Metadata, RegistryCall, RegistryKind};
-use super::file::encoded_json;
+use super::file::data_json;
 use super::location::Cid;
 use bardo_base::text::SafeText;
 
@@ -67,7 +65,7 @@ impl Lines<'_> {
             Ok(value @ (Value::Object(_) | Value::Array(_))) => Some(value),
             Ok(_) | Err(_) => None,
         };
-        if let Some(value) = encoded_json(uri).and_then(|encoded| json(&STANDARD.decode(encoded).ok()?)) {
+        if let Some(value) = data_json(uri).and_then(|bytes| json(&bytes.ok()?)) {
             self.leaves("", &value);
             return;
         }

@@ -65,6 +65,11 @@ impl AgentQuery {
         !self.words.is_empty()
     }
 
+    /// True if the content of registration files decides which agents are found.
+    pub fn depends_on_files(&self) -> bool {
+        self.has_words() || self.protocol.is_some()
+    }
+
     /// True if ratings decide which agents are found, or which is first.
     pub fn depends_on_ratings(&self) -> bool {
         self.min_rating.is_some() || self.order == AgentOrder::Reputation

@@ -7,7 +7,7 @@
 use std::str::FromStr as _;
 use std::time::Duration;
 
-use alloy::primitives::{B256, U256};
+use alloy::primitives::{Address, B256, U256};
 use serde_json::{Value, json};
 
 use super::file::{ReadRegistration, ReadService};
@@ -25,12 +25,14 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum number of names in a list.
 const MAX_NAMES: usize = 256;
 const MAX_CHARS: usize = 512;
+/// Maximum length of the address of a file, in characters.
+const MAX_URI_CHARS: usize = 2_048;
 const MAX_DESCRIPTION_CHARS: usize = 4_096;
 
 const QUERY: &str = "query Agents($first: Int!, $skip: Int!) {
   _meta { block { number hash } hasIndexingErrors }
   agents(first: $first, skip: $skip, orderBy: lastActivity, orderDirection: desc) {
-    chainId agentId lastActivity
+    chainId agentId owner agentURI lastActivity
     registrationFile {
       name description active mcpEndpoint a2aEndpoint supportedTrusts mcpTools mcpPrompts mcpResources a2aSkills
     }
@@ -59,6 +61,10 @@ pub struct SubgraphAgents {
 pub struct SubgraphAgent {
     /// Token id in the identity registry.
     pub id: U256,
+    /// Account that owns it; `None` if the subgraph does not say.
+    pub owner: Option<Address>,
+    /// Address of its registration file, cleaned and cut; empty if the subgraph does not say.
+    pub uri: SafeText,
     /// Time of its last event, in seconds since the Unix epoch.
     pub last_event: u64,
     /// Texts of its registration file; `None` if the subgraph has none.
@@ -151,7 +157,14 @@ fn parsed(answer: &Value, chain_id: u64) -> Result<SubgraphPage, SubgraphError> 
         }
         let id = U256::from_str_radix(&digits("agentId"), 10).map_err(|_| SubgraphError::Without("agent's number"))?;
         let file = entry.get("registrationFile").filter(|file| file.is_object()).map(file);
-        agents.push(SubgraphAgent { id, last_event: digits("lastActivity").parse().unwrap_or_default(), file });
+        let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+        agents.push(SubgraphAgent {
+            id,
+            owner: text("owner").parse().ok(),
+            uri: SafeText::clean(text("agentURI"), MAX_URI_CHARS),
+            last_event: digits("lastActivity").parse().unwrap_or_default(),
+            file,
+        });
     }
     Ok(((number, hash), agents))
 }

@@ -2,7 +2,7 @@
 
 use alloy::primitives::{B256, Bytes, address};
 
-use super::file::{FileError, ReadRegistration, TYPE};
+use super::file::{FileError, ReadRegistration, Review, TYPE};
 use super::*;
 
 const OWNER: Address = address!("0x00000000000000000000000000000000000000a1");
@@ -160,6 +160,38 @@ fn invalid_files_have_distinct_errors() {
     assert_eq!(ReadRegistration::read_data_uri("data:application/json;base64,%%%"), Err(FileError::NotBase64));
     let long = format!("data:application/json;base64,{}", "A".repeat(file::MAX_BYTES * 2));
     assert!(matches!(ReadRegistration::read_data_uri(&long), Err(FileError::TooLong { .. })));
+}
+
+#[test]
+fn a_data_uri_without_base64_is_percent_encoded() {
+    // By Python's urllib.parse.quote of {"type": …, "name": "Ärger 100%"} without spaces.
+    let uri = "data:application/json;charset=utf-8,%7B%22type%22%3A%22https%3A//eips.ethereum.org/EIPS/eip-8004%23\
+               registration-v1%22%2C%22name%22%3A%22%C3%84rger%20100%25%22%7D";
+    assert_eq!(ReadRegistration::read_data_uri(uri).unwrap().name.as_str(), "Ärger 100%");
+    for broken in ["%7", "%", "%zz", "%+1", "%é"] {
+        let uri = format!("data:application/json,{broken}");
+        assert_eq!(ReadRegistration::read_data_uri(&uri), Err(FileError::NotPercentEncoded), "{broken}");
+    }
+    let invalid_text = "data:application/json,%7B%22name%22%3A%22%FF%22%7D";
+    assert!(matches!(ReadRegistration::read_data_uri(invalid_text), Err(FileError::NotJson(_))));
+    let long = format!("data:application/json,{}", "%20".repeat(file::MAX_BYTES + 1));
+    assert!(matches!(ReadRegistration::read_data_uri(&long), Err(FileError::TooLong { .. })));
+    assert_eq!(ReadRegistration::read_data_uri("data:text/plain,%7B%7D"), Err(FileError::NotData));
+}
+
+#[test]
+fn words_of_a_review_are_cleaned_and_proven() {
+    let file = br#"{"agentId":1,"text":"  Paid \u202eback  "}"#;
+    let words = Review::words(file).unwrap();
+    assert!(words.altered() && !words.as_str().contains('\u{202e}'), "{words}");
+    for none in [&b"{}"[..], b"[]", br#"{"text":7}"#, br#"{"text":"  "}"#, b"\xff"] {
+        assert_eq!(Review::words(none), None);
+    }
+    let hash = alloy::primitives::keccak256(file);
+    assert!(Review::proven_words(file, hash, false).is_some());
+    assert!(Review::proven_words(file, B256::ZERO, true).is_some());
+    assert_eq!(Review::proven_words(file, B256::ZERO, false), None, "a server may say anything");
+    assert_eq!(Review::proven_words(file, B256::repeat_byte(1), true), None, "it is not the file of the feedback");
 }
 
 #[test]

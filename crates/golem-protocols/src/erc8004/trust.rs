@@ -15,6 +15,9 @@ const TRANSFER_SECONDS: u64 = 30 * 86_400;
 pub const PASSED: u8 = 80;
 /// Highest trust score of an agent without any validation.
 const UNVALIDATED_LIMIT: u32 = 80;
+/// Highest trust score of an agent that changed its owner lately: no score above it is fit for dealings of high value. The
+/// ratings are of the former owner's work, and whoever buys a good name should not be trusted for it at once.
+pub const TRANSFERRED_LIMIT: u32 = 70;
 
 /// Facts about an agent's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +26,10 @@ pub struct IdentityFacts {
     pub registered: u64,
     /// Time of the last transfer to another owner, in seconds since the Unix epoch.
     pub transferred: Option<u64>,
-    /// True if the registration file could be read.
+    /// True if the registration file is on chain, or was read from where its content proves it.
     pub has_file: bool,
+    /// Kind of the file's place, if it is outside the chain and was not read.
+    pub unread: Option<UnreadFile>,
     /// True if the file's registrations name this agent in this registry.
     pub is_named_by_file: bool,
     /// True if the file names an endpoint.
@@ -35,6 +40,15 @@ pub struct IdentityFacts {
     pub has_wallet: bool,
     /// True if text of the file was altered when it was cleaned.
     pub has_hostile_text: bool,
+}
+
+/// Place of a registration file that is outside the chain and was not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnreadFile {
+    /// In IPFS, where the content's identifier proves it.
+    Content,
+    /// On a server, which can change it at any time, and show each reader another one. It never counts.
+    Server,
 }
 
 /// Response of a validator.
@@ -49,8 +63,12 @@ pub struct Validation {
 /// Reason for caution about an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TrustFlag {
-    /// The registration file could not be read.
+    /// The agent has no registration file, or an invalid one.
     NoRegistrationFile,
+    /// The file is in IPFS and was not read yet.
+    FileNotRead,
+    /// The file is on a server that can change it at any time.
+    FileNotFixed,
     /// The file does not name this agent.
     MismatchedRegistration,
     /// The file contains control or direction characters.
@@ -76,6 +94,8 @@ impl TrustFlag {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NoRegistrationFile => "no_registration_file",
+            Self::FileNotRead => "file_not_read",
+            Self::FileNotFixed => "file_not_fixed",
             Self::MismatchedRegistration => "mismatched_registration",
             Self::HostileText => "hostile_text",
             Self::Inactive => "inactive",
@@ -137,7 +157,7 @@ pub fn validation_score(validations: &[Validation], now: u64) -> Option<u32> {
 /// Evaluates an agent at `now`, in seconds since the Unix epoch. `validations` are the newest response of each validator.
 ///
 /// The composite is 20 % identity, 50 % reputation and 30 % validation. Without a recent validation it is 2/7 identity and
-/// 5/7 reputation, and at most 80.
+/// 5/7 reputation, and at most 80. For 30 days after a transfer to another owner it is at most 70.
 pub fn evaluate(
     facts: &IdentityFacts,
     reputation: &Reputation,
@@ -151,8 +171,11 @@ pub fn evaluate(
         None => ((2 * identity + 5 * rated) / 7).min(UNVALIDATED_LIMIT),
     };
     let transferred_lately = facts.transferred.is_some_and(|time| now.saturating_sub(time) < TRANSFER_SECONDS);
+    let score = if transferred_lately { score.min(TRANSFERRED_LIMIT) } else { score };
     let flags = [
-        (!facts.has_file, TrustFlag::NoRegistrationFile),
+        (!facts.has_file && facts.unread.is_none(), TrustFlag::NoRegistrationFile),
+        (facts.unread == Some(UnreadFile::Content), TrustFlag::FileNotRead),
+        (facts.unread == Some(UnreadFile::Server), TrustFlag::FileNotFixed),
         (facts.has_file && !facts.is_named_by_file, TrustFlag::MismatchedRegistration),
         (facts.has_hostile_text, TrustFlag::HostileText),
         (facts.has_file && !facts.is_active, TrustFlag::Inactive),
@@ -244,6 +267,7 @@ mod tests {
         registered: NOW - 60 * DAY,
         transferred: None,
         has_file: true,
+        unread: None,
         is_named_by_file: true,
         has_endpoint: true,
         is_active: true,
@@ -281,6 +305,18 @@ mod tests {
     }
 
     #[test]
+    fn a_bought_agent_is_not_trusted_for_the_former_owners_ratings() {
+        let passed = [Validation { response: 100, time: NOW }];
+        let after = |days: u64| {
+            let facts = IdentityFacts { transferred: Some(NOW - days * DAY), ..SOUND };
+            evaluate(&facts, &rated(1_000.0, 1.0), &passed, NOW).score
+        };
+        // (20 · 100 + 50 · 99 + 30 · 100) / 100 = 99 without the limit, if the reputation's score is 99.
+        assert_eq!((after(0), after(29)), (70, 70));
+        assert!(after(30) >= 98, "{}", after(30));
+    }
+
+    #[test]
     fn every_flag_has_its_reason() {
         let facts = IdentityFacts {
             transferred: Some(NOW - DAY),
@@ -306,6 +342,10 @@ mod tests {
                 FailedValidation
             ]
         );
+        for (place, flag) in [(UnreadFile::Content, FileNotRead), (UnreadFile::Server, FileNotFixed)] {
+            let elsewhere = IdentityFacts { has_file: false, unread: Some(place), ..SOUND };
+            assert_eq!(evaluate(&elsewhere, &rated(3.0, 1.0), &[], NOW).flags, [flag, NoValidation]);
+        }
         let bare = IdentityFacts { has_file: false, ..SOUND };
         assert_eq!(evaluate(&bare, &rated(3.0, 1.0), &[], NOW).flags, [NoRegistrationFile, NoValidation]);
     }

@@ -1,6 +1,9 @@
 //! `identity_discover_agents`: finds registered agents by words, protocol, chain and reputation.
 
+use std::collections::BTreeSet;
+
 use alloy::primitives::{Address, U256};
+use futures::future::{join_all, try_join_all};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -46,7 +49,7 @@ pub struct Params {
     #[serde(default)]
     #[schemars(range(max = 500))]
     min_reputation: Option<u32>,
-    /// Order of the results: by relevance if there is a query, by activity otherwise.
+    /// Order of the results: by relevance if there is a query; otherwise the own agents first, then by activity.
     #[serde(default)]
     sort_by: Option<SortBy>,
     /// Maximum number of results.
@@ -117,6 +120,8 @@ pub struct Output {
     has_more: bool,
     /// Place in which each chain's agents were looked up.
     sources: Vec<Source>,
+    /// Configured chains that could not be read; their agents are missing here.
+    not_read: Vec<UnreadChain>,
 }
 
 /// Place in which a chain's agents were looked up. Whatever is shown of an agent is read from the registries either way.
@@ -135,6 +140,20 @@ struct Source {
     not_confirmed: Option<u32>,
     /// Reason why a configured subgraph was not used; absent without one.
     subgraph_problem: Option<String>,
+    /// True if the subgraph has more agents than were read, so that some are missing here; absent without a subgraph.
+    subgraph_is_cut: Option<bool>,
+    /// Number of agents whose registration files were not searched: ones in IPFS that were not read yet, and ones on
+    /// servers, which can change them at any time. In a subgraph, the agents of whose files it has no texts.
+    files_not_searched: u32,
+}
+
+/// Chain whose agents could not be read.
+#[derive(Debug, Serialize, JsonSchema)]
+struct UnreadChain {
+    /// Configured name of the chain.
+    chain: String,
+    /// Reason why they could not be read.
+    problem: String,
 }
 
 /// Agent in brief. Name, description and services are its own claims.
@@ -234,31 +253,37 @@ impl ReadTool for DiscoverAgents {
         let skip = usize::try_from(params.offset).unwrap_or(usize::MAX);
         let take = usize::try_from(params.limit).unwrap_or(usize::MAX);
         context.step("Querying subgraph");
-        let mut places = Vec::new();
-        for chain in shared::chains(context, params.chain.as_deref())? {
-            places.push(Place::open(context, chain, &query).await?);
-        }
+        let (places, not_read) = places(context, params.chain.as_deref(), &query).await?;
         // Each found agent with the number of its place.
         let mut found: Vec<(usize, FoundAgent)> = Vec::new();
         for (at, place) in places.iter().enumerate() {
             found.extend(place.found(&query).into_iter().map(|agent| (at, agent)));
         }
-        found.sort_by_key(|(at, agent)| (query.rank(agent), places.get(*at).map(|place| place.id(agent.id))));
+        // Who browses sees the own agents first, however long ago they were active.
+        let own: Vec<BTreeSet<U256>> = match context.world.account.filter(|_| params.browses()) {
+            Some(account) => places.iter().map(|place| place.owned_by(account)).collect(),
+            None => Vec::new(),
+        };
+        found.sort_by_key(|(at, agent)| {
+            let is_own = own.get(*at).is_some_and(|own| own.contains(&agent.id));
+            (!is_own, query.rank(agent), places.get(*at).map(|place| place.id(agent.id)))
+        });
         let total = count(found.len());
         let shown: Vec<_> = found.into_iter().skip(skip).take(take).collect();
         let has_more = params.offset.saturating_add(count(shown.len())) < total;
         context.step("Resolving metadata");
-        let mut pages = Vec::new();
-        for (at, place) in places.iter().enumerate() {
+        // All chains at once, so that slow servers of several chains cost the time limit once.
+        let pages = places.iter().enumerate().map(|(at, place)| {
             let own: Vec<FoundAgent> = shown.iter().filter(|(of, _)| *of == at).map(|(_, agent)| *agent).collect();
-            pages.push(place.page(context, &query, &own).await?);
-        }
+            place.page(context, &query, own)
+        });
+        let pages = try_join_all(pages).await?;
         context.step("Loading Agent Cards");
-        let mut cards = Vec::new();
-        for (place, page) in places.iter().zip(&pages) {
+        let cards = places.iter().zip(&pages).map(|(place, page)| async move {
             let wanted: Vec<(U256, SafeText)> = page.agents.iter().filter_map(PageAgent::card_address).collect();
-            cards.push(outside::cards(context, place.chain, &wanted).await);
-        }
+            outside::cards(context, place.chain, &wanted).await
+        });
+        let cards = join_all(cards).await;
         let account = context.world.account;
         let mut agents = Vec::new();
         for (at, agent) in &shown {
@@ -271,16 +296,72 @@ impl ReadTool for DiscoverAgents {
             agents.push(summary);
         }
         let sources: Vec<Source> = places.iter().zip(&pages).map(|(place, page)| place.source(page)).collect();
-        let mut explanation = format!("Found {}.", bardo_base::format::counted(u64::from(total), "agent", "agents"));
-        let not_confirmed: u32 = sources.iter().filter_map(|source| source.not_confirmed).sum();
-        if not_confirmed > 0 {
-            explanation.push_str(&format!(" The registries do not confirm {not_confirmed} of a subgraph's."));
-        }
-        Ok(ToolReply::new(Output { agents, total, has_more, sources }, explanation))
+        let explanation = explanation(total, &sources, &not_read, query.depends_on_files());
+        Ok(ToolReply::new(Output { agents, total, has_more, sources, not_read }, explanation))
     }
 }
 
+/// Opens the chains' registries or subgraphs, and lists the chains of which none can be read. The caller learns of the
+/// reason as an error if it named the chain, or if there is no other.
+async fn places<'a>(
+    context: &'a CallContext,
+    named: Option<&str>,
+    query: &AgentQuery,
+) -> Result<(Vec<Place<'a>>, Vec<UnreadChain>), ToolError> {
+    let mut places = Vec::new();
+    let mut not_read: Vec<UnreadChain> = Vec::new();
+    let mut first_error = None;
+    let chains = shared::chains(context, named)?;
+    let opened = join_all(chains.iter().copied().map(|chain| Place::open(context, chain, query))).await;
+    for (chain, opened) in chains.iter().zip(opened) {
+        match opened {
+            Ok(place) => places.push(place),
+            Err(error) if named.is_none() => {
+                let name = chain.network().name.clone();
+                not_read.push(UnreadChain { chain: name, problem: error.message().to_owned() });
+                first_error.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if let Some(error) = first_error.filter(|_| places.is_empty()) {
+        return Err(error);
+    }
+    if named.is_none() {
+        let lost = context.world.lost().iter();
+        not_read.extend(lost.map(|lost| UnreadChain { chain: lost.name.clone(), problem: lost.reason.to_string() }));
+    }
+    Ok((places, not_read))
+}
+
+fn explanation(total: u32, sources: &[Source], not_read: &[UnreadChain], by_files: bool) -> String {
+    let agents = |count: u32| bardo_base::format::counted(u64::from(count), "agent", "agents");
+    let mut said = format!("Found {}.", agents(total));
+    let not_confirmed: u32 = sources.iter().filter_map(|source| source.not_confirmed).sum();
+    if not_confirmed > 0 {
+        said.push_str(&format!(" The registries do not confirm {not_confirmed} of a subgraph's."));
+    }
+    if sources.iter().any(|source| source.subgraph_is_cut == Some(true)) {
+        said.push_str(" A subgraph has more agents than were read, so some are missing.");
+    }
+    let not_searched: u32 = sources.iter().map(|source| source.files_not_searched).fold(0, u32::saturating_add);
+    if by_files && not_searched > 0 {
+        said.push_str(&format!(" The files of {} outside the chain were not searched.", agents(not_searched)));
+    }
+    let names: Vec<&str> = not_read.iter().map(|lost| lost.chain.as_str()).collect();
+    if !names.is_empty() {
+        said.push_str(&format!(" Not included, because they cannot be read: {}.", names.join(", ")));
+    }
+    said
+}
+
 impl Params {
+    /// True for a call that neither searches nor orders.
+    fn browses(&self) -> bool {
+        let searches = self.query.as_deref().is_some_and(|words| !words.trim().is_empty()) || self.protocol.is_some();
+        !searches && self.min_reputation.is_none() && self.sort_by.is_none()
+    }
+
     fn query(&self) -> AgentQuery {
         let protocol = self.protocol.map(Protocol::as_str);
         let words = self.query.as_deref().unwrap_or_default();
@@ -308,16 +389,40 @@ impl<'a> Place<'a> {
         let mut problem = None;
         if !query.depends_on_ratings() {
             match Candidates::find(context, chain).await? {
-                Ok(Some(named)) => return Ok(Self { chain, lookup: Lookup::Subgraph(named), problem }),
+                Ok(Some(mut candidates)) => {
+                    // Files in IPFS that the subgraph has no texts of, and that were read here before.
+                    for agent in candidates.named.agents.iter_mut().filter(|agent| agent.file.is_none()) {
+                        agent.file = chain.agents.kept_file(&agent.uri).await;
+                    }
+                    return Ok(Self { chain, lookup: Lookup::Subgraph(candidates), problem });
+                }
                 Ok(None) => {}
                 Err(why) => problem = Some(why.to_string()),
             }
         }
-        Ok(Self { chain, lookup: Lookup::Registries(chain.agents.read(chain).await?), problem })
+        let mut view = chain.agents.read(chain).await?;
+        if query.depends_on_files() && outside::unread_contents(context, chain, &view).await {
+            view = chain.agents.read(chain).await?;
+        }
+        Ok(Self { chain, lookup: Lookup::Registries(view), problem })
     }
 
     fn id(&self, number: U256) -> AgentId {
         AgentId { chain_id: self.chain.network().chain_id, number }
+    }
+
+    /// Agents of an account, by the registries' logs or by the subgraph's word.
+    fn owned_by(&self, account: Address) -> BTreeSet<U256> {
+        match &self.lookup {
+            Lookup::Registries(view) => {
+                let own = view.directory.agents().filter(|(_, agent)| agent.owner == account);
+                own.map(|(id, _)| id).collect()
+            }
+            Lookup::Subgraph(candidates) => {
+                let own = candidates.named.agents.iter().filter(|agent| agent.owner == Some(account));
+                own.map(|agent| agent.id).collect()
+            }
+        }
     }
 
     /// Agents that match, without those that a subgraph names and that do not match by its own words.
@@ -325,7 +430,7 @@ impl<'a> Place<'a> {
         match &self.lookup {
             Lookup::Registries(view) => query.search(&view.directory, view.head.time),
             Lookup::Subgraph(candidates) => {
-                let mut seen = std::collections::BTreeSet::new();
+                let mut seen = BTreeSet::new();
                 let agents = candidates.named.agents.iter().filter(|agent| seen.insert(agent.id));
                 let matching = agents.filter_map(|agent| {
                     let relevance = query.relevance(agent.file.as_ref())?;
@@ -337,7 +442,7 @@ impl<'a> Place<'a> {
     }
 
     /// Reads what is shown of these agents: from the registries, and their files from where the registries say.
-    async fn page(&self, context: &CallContext, query: &AgentQuery, own: &[FoundAgent]) -> Result<Page, ToolError> {
+    async fn page(&self, context: &CallContext, query: &AgentQuery, own: Vec<FoundAgent>) -> Result<Page, ToolError> {
         let mut agents: Vec<PageAgent> = match &self.lookup {
             Lookup::Registries(view) => {
                 let shown = own.iter().filter_map(|found| Some((found, view.directory.agent(found.id)?)));
@@ -392,6 +497,16 @@ impl<'a> Place<'a> {
             blocks_behind,
             not_confirmed: page.not_confirmed,
             subgraph_problem: self.problem.clone(),
+            subgraph_is_cut: match &self.lookup {
+                Lookup::Registries(_) => None,
+                Lookup::Subgraph(candidates) => Some(candidates.named.is_cut),
+            },
+            files_not_searched: match &self.lookup {
+                Lookup::Registries(view) => count(view.directory.unread()),
+                Lookup::Subgraph(candidates) => {
+                    count(candidates.named.agents.iter().filter(|agent| agent.file.is_none()).count())
+                }
+            },
         }
     }
 }

@@ -10,13 +10,13 @@ use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use golem_protocols::erc8004::trust::TrustFlag;
+use golem_protocols::erc8004::trust::{TRANSFERRED_LIMIT, TrustFlag};
 
 /// Definition of the `identity_evaluate_agent_trust` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<EvaluateAgentTrust>();
 
 /// Score above which an agent is fit for dealings of high value in the Thriving phase.
-const THRIVING_SCORE: u32 = 70;
+const THRIVING_SCORE: u32 = TRANSFERRED_LIMIT;
 /// Score above which an agent is fit for dealings of high value in every phase.
 const CAUTIOUS_SCORE: u32 = 80;
 
@@ -95,7 +95,7 @@ impl ReadTool for EvaluateAgentTrust {
 
     async fn run(context: &CallContext, params: Params) -> Result<ToolReply<Output>, ToolError> {
         context.step("Loading identity");
-        let found = FoundAgent::find(context, &params.agent_id).await?;
+        let found = FoundAgent::find(context, &params.agent_id).await?.with_file(context).await?;
         context.step("Loading reputation");
         let evaluation = found.evaluate()?;
         context.step("Loading validation");
@@ -108,7 +108,12 @@ impl ReadTool for EvaluateAgentTrust {
         } else {
             ("high_value", "high-value tier")
         };
-        let explanation = format!("Trust {} of 100: {words}.", trust.score);
+        let because = if trust.flags.contains(&TrustFlag::RecentlyTransferred) {
+            ", because it changed its owner lately and the ratings are of the former owner's work"
+        } else {
+            ""
+        };
+        let explanation = format!("Trust {} of 100: {words}{because}.", trust.score);
         let output = Output {
             trust_score: trust.score,
             breakdown: TrustBreakdown {
@@ -116,7 +121,8 @@ impl ReadTool for EvaluateAgentTrust {
                 reputation_score: trust.reputation,
                 validation_score: trust.validation,
             },
-            confidence: trust.confidence,
+            // To four places, as far as the figures of a formula mean anything.
+            confidence: (trust.confidence * 10_000.0).round() / 10_000.0,
             flags: trust.flags.into_iter().map(TrustFlag::as_str).collect(),
             recommendation,
         };

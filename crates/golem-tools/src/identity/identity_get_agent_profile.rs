@@ -3,10 +3,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use alloy::primitives::U256;
+use futures::future::join;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::outside::{self, OutsideReadError};
 use super::shared::{self, Evaluation, Feedback, FeedbackProvider, FoundAgent, count, stars, utc};
 use crate::engine::{CallContext, ReadTool, ToolDef, ToolReply};
 use bardo_base::error::ToolError;
@@ -14,8 +17,9 @@ use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::text::SafeText;
-use golem_protocols::erc8004::directory::{AgentFile, AgentRecord};
-use golem_protocols::erc8004::file::{ReadRegistration, ReadService};
+use golem_protocols::erc8004::directory::{AgentFile, AgentRecord, FeedbackRecord};
+use golem_protocols::erc8004::file::{ReadRegistration, ReadService, Review};
+use golem_protocols::erc8004::location::FileLocation;
 
 /// Definition of the `identity_get_agent_profile` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetAgentProfile>();
@@ -185,14 +189,19 @@ impl ReadTool for GetAgentProfile {
         let found = FoundAgent::find(context, &params.agent_id).await?;
         let agent = found.record()?;
         context.step("Resolving IPFS metadata");
-        let seen = SeenFile::of(context, &found, agent).await;
+        // Both at once, so that the budget of the tool is kept.
+        let newest: &[FeedbackRecord] = if params.include_feedback { newest(&agent.feedback) } else { &[] };
+        let (seen, reviews) = join(SeenFile::of(context, &found, agent), reviews(context, &found, newest)).await;
         let file = seen.file.as_deref();
         context.step("Loading engagement stats");
         let evaluation = found.evaluate()?;
         let reputation = &evaluation.reputation;
         let history = || {
             let both = agent.feedback.iter().zip(&evaluation.feedback).rev().take(MAX_HISTORY);
-            both.map(|(record, audited)| Feedback::of(found.id, record, audited)).collect()
+            let numbered = (0_u64..).zip(both);
+            numbered
+                .map(|(at, (record, audited))| Feedback::of(found.id, record, audited, reviews.get(&U256::from(at))))
+                .collect()
         };
         let text = |of: fn(&ReadRegistration) -> &SafeText| file.map(|file| of(file).to_string());
         let name = text(|file| &file.name);
@@ -205,7 +214,8 @@ impl ReadTool for GetAgentProfile {
             wallet: agent.wallet.map(|wallet| wallet.to_string()),
             registered_at: utc(agent.registered),
             file_status: seen.status,
-            file_location: matches!(agent.file, AgentFile::Elsewhere).then(|| agent.uri.to_string()),
+            file_location: (agent.location.is_some() || matches!(agent.file, AgentFile::Elsewhere))
+                .then(|| agent.uri.to_string()),
             file_source: seen.source.clone(),
             file_problem: seen.problem.clone(),
             name,
@@ -244,7 +254,11 @@ impl<'a> SeenFile<'a> {
             AgentFile::Invalid(error) => without("invalid", Some(error.to_string())),
             AgentFile::Read(file) => Self {
                 status: "read",
-                source: Some("chain".to_owned()),
+                source: Some(match agent.location.as_deref() {
+                    // Kept since an earlier reading.
+                    Some(FileLocation::Ipfs(path)) => format!("ipfs://{}", path.cid),
+                    Some(FileLocation::Https(_)) | None => "chain".to_owned(),
+                }),
                 problem: None,
                 file: Some(Cow::Borrowed(file.as_ref())),
             },
@@ -253,25 +267,45 @@ impl<'a> SeenFile<'a> {
                     let why = "files outside the chain are not read on this network, see [agents] in the configuration";
                     return without("elsewhere", Some(why.to_owned()));
                 };
-                if agent.uri.altered() {
-                    return without("invalid", Some("its address contains characters that no address has".to_owned()));
-                }
-                let outside = match files.read(agent.uri.as_str()).await {
-                    Ok(outside) => outside,
-                    Err(error) => return without("elsewhere", Some(error.to_string())),
-                };
-                match ReadRegistration::read(&outside.bytes) {
-                    Ok(file) => Self {
+                match outside::registration(files, found.chain, &agent.uri).await {
+                    Ok((file, source)) => Self {
                         status: "read",
-                        source: Some(outside.source.to_string()),
+                        source: Some(source.to_string()),
                         problem: None,
                         file: Some(Cow::Owned(file)),
                     },
-                    Err(error) => without("invalid", Some(error.to_string())),
+                    Err(error) => {
+                        let status = match error {
+                            OutsideReadError::Address | OutsideReadError::Registration(_) => "invalid",
+                            OutsideReadError::Fetch(_)
+                            | OutsideReadError::Late
+                            | OutsideReadError::CardTooLong(_)
+                            | OutsideReadError::Card(_) => "elsewhere",
+                        };
+                        without(status, Some(error.to_string()))
+                    }
                 }
             }
         }
     }
+}
+
+/// Newest entries of a feedback history.
+fn newest(feedback: &[FeedbackRecord]) -> &[FeedbackRecord] {
+    feedback.split_at(feedback.len().saturating_sub(MAX_HISTORY)).1
+}
+
+/// Reviews outside the chain, by their places from the newest. The newest are read first, a page of them at most.
+async fn reviews(context: &CallContext, found: &FoundAgent<'_>, newest: &[FeedbackRecord]) -> BTreeMap<U256, SafeText> {
+    let elsewhere = |(at, given): (u64, &FeedbackRecord)| match &given.review {
+        // Without a hash, only content in IPFS proves what the client gave.
+        Review::Elsewhere { uri, hash } if !hash.is_zero() || uri.as_str().contains("ipfs") => {
+            Some((U256::from(at), uri.as_ref().clone(), *hash))
+        }
+        Review::Elsewhere { .. } | Review::Absent | Review::Read(_) => None,
+    };
+    let wanted: Vec<_> = (0_u64..).zip(newest.iter().rev()).filter_map(elsewhere).collect();
+    outside::reviews(context, found.chain, &wanted).await
 }
 
 fn registration(file: Option<&ReadRegistration>) -> AgentRegistration {

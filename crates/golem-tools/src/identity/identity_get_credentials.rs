@@ -13,13 +13,9 @@ use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_safety::custody::session_keys::SessionKeyRecord;
-use golem_protocols::erc8004::AgentId;
 
 /// Definition of the `identity_get_credentials` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetCredentials>();
-
-/// Timeout for finding the account's agent. The first reading of a network takes longer, and credentials do not need it.
-const OWN_AGENT_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(800);
 
 /// Parameters of `identity_get_credentials`; it has none.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -108,8 +104,7 @@ impl ReadTool for GetCredentials {
                 expires_at: key.expires_at.map(utc),
             })
             .collect();
-        let known = tokio::time::timeout(OWN_AGENT_TIMEOUT, own_agent(context)).await;
-        let agent_id = known.ok().flatten().map(|id| id.to_string());
+        let agent_id = shared::own_agent(context).await.map(|(id, _)| id.to_string());
         let session_keys = session_keys(context)?;
         let count = |keys: usize, one, many| counted(u64::from(shared::count(keys)), one, many);
         let explanation = format!(
@@ -129,18 +124,4 @@ fn session_keys(context: &CallContext) -> Result<Vec<SessionKeyInfo>, ToolError>
         expires_at: Some(utc(record.expires_at)),
     };
     Ok(session_get_keys::active(&context.world)?.into_iter().map(info).collect())
-}
-
-/// First agent that the account owns or serves as a wallet. A chain that cannot be read has none: the credentials do not
-/// depend on it.
-async fn own_agent(context: &CallContext) -> Option<AgentId> {
-    let account = context.world.account(None).ok()?;
-    for chain in shared::chains(context, None).unwrap_or_default() {
-        let Ok(view) = chain.agents.read(chain).await else { continue };
-        let mut agents = view.directory.agents();
-        if let Some((number, _)) = agents.find(|(_, agent)| agent.owner == account || agent.wallet == Some(account)) {
-            return Some(AgentId { chain_id: chain.network().chain_id, number });
-        }
-    }
-    None
 }

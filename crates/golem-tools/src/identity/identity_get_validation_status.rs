@@ -63,6 +63,8 @@ struct ValidationEvent {
     method: Option<&'static str>,
     /// Time of the response, in UTC; absent before one.
     responded_at: Option<String>,
+    /// False if the validator is or was an owner, a wallet or an operator of the agent, so that its response never counts.
+    independent: bool,
 }
 
 /// Implementation of `identity_get_validation_status`; see [`TOOL_DEF`].
@@ -114,7 +116,13 @@ impl ReadTool for GetValidationStatus {
             method: newest.and_then(method),
             last_validated: newest.map(|given| utc(given.time)),
             validation_score: score.map(f64::from),
-            history: agent.validations.iter().rev().take(MAX_HISTORY).map(event).collect(),
+            history: agent
+                .validations
+                .iter()
+                .rev()
+                .take(MAX_HISTORY)
+                .map(|record| event(&found, agent, record))
+                .collect(),
             registry_exists: !found.lacks_validations(),
         };
         let explanation = if found.lacks_validations() {
@@ -137,7 +145,7 @@ fn method(given: &ValidatorResponse) -> Option<&'static str> {
     METHODS.into_iter().find(|method| given.tag.as_str() == *method)
 }
 
-fn event(record: &ValidationRecord) -> ValidationEvent {
+fn event(found: &FoundAgent<'_>, agent: &AgentRecord, record: &ValidationRecord) -> ValidationEvent {
     let given = record.response.as_ref();
     ValidationEvent {
         request_hash: record.request.to_string(),
@@ -146,5 +154,6 @@ fn event(record: &ValidationRecord) -> ValidationEvent {
         response: given.map(|given| given.response),
         method: given.and_then(method),
         responded_at: given.map(|given| utc(given.time)),
+        independent: !found.is_related(agent, record.validator),
     }
 }

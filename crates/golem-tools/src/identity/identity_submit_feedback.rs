@@ -37,6 +37,7 @@ pub struct Params {
     agent_id: String,
     /// Score from 0 to 500 (0.0 to 5.0 stars).
     #[schemars(range(max = 500))]
+    #[serde(deserialize_with = "score")]
     score: u32,
     /// First tag, such as "reliable" or "overpriced"; at most 32 characters.
     #[serde(default)]
@@ -50,6 +51,13 @@ pub struct Params {
     /// Chain name, alias or id; by default the chain of the agent's id, which it must be.
     #[serde(default)]
     chain_id: Option<ChainNamed>,
+}
+
+/// Reads a score, so that a negative one is refused with the range of scores and not with that of its type.
+fn score<'de, D: serde::Deserializer<'de>>(input: D) -> Result<u32, D::Error> {
+    let score = i64::deserialize(input)?;
+    let wrong = || serde::de::Error::custom(format_args!("{score}; expected 0 to {MAX_SCORE}"));
+    u32::try_from(score).map_err(|_| wrong())
 }
 
 /// Result of `identity_submit_feedback`.
@@ -160,7 +168,10 @@ impl WriteTool for SubmitFeedback {
             }
             _ => None,
         });
-        let explanation = sent.explain(&summary(plan.id, plan.score));
+        let explanation = match sent.is_done() {
+            true => format!("Rated agent {} with {}.", plan.id, stars(plan.score)),
+            false => sent.explain(&summary(plan.id, plan.score)),
+        };
         let output = Output {
             tx_hash: sent.tx_hash,
             feedback_id: given,
@@ -177,7 +188,11 @@ impl WriteTool for SubmitFeedback {
 }
 
 fn summary(id: AgentId, score: u32) -> String {
-    format!("Rate agent {id} with {}.{:02} of 5 stars", score / 100, score % 100)
+    format!("Rate agent {id} with {}", stars(score))
+}
+
+fn stars(score: u32) -> String {
+    format!("{}.{:02} of 5 stars", score / 100, score % 100)
 }
 
 async fn feedback(

@@ -13,13 +13,17 @@ use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
+use bardo_base::text::fit;
 use bardo_safety::pipeline::CommitOutcome;
 use bardo_safety::proposal::Proposal;
-use golem_protocols::erc8004::directory::RegistrySet;
+use golem_protocols::erc8004::directory::{AgentRecord, RegistrySet};
 use golem_protocols::erc8004::{AgentId, RegistryCall, RegistryEvent};
 
 /// Definition of the `identity_transfer_ownership` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<TransferOwnership>();
+
+/// Maximum width of the agent's name in the decision, in columns.
+const MAX_NAME: usize = 40;
 
 /// Parameters of `identity_transfer_ownership`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -59,6 +63,8 @@ pub struct Output {
 pub struct TransferPlan {
     registries: RegistrySet,
     id: AgentId,
+    /// Agent with its claimed name, in words.
+    named: String,
     from: Address,
     to: Address,
 }
@@ -121,8 +127,9 @@ impl WriteTool for TransferOwnership {
         let call = RegistryCall::Transfer { agent: found.id.number, from: account, to };
         let registry = registries.identity.address;
         let write = RegistryWrite { chain: found.chain, account, registry, call };
-        let proposal = write.propose(context, vec![to], &summary(found.id, to)).await?;
-        Ok((proposal, TransferPlan { registries, id: found.id, from: account, to }))
+        let named = named(found.id, found.record()?);
+        let proposal = write.propose(context, vec![to], &summary(&named, to)).await?;
+        Ok((proposal, TransferPlan { registries, id: found.id, named, from: account, to }))
     }
 
     fn output(
@@ -133,7 +140,10 @@ impl WriteTool for TransferOwnership {
         let sent = PlanReceipt::of(context, committed)?;
         let wanted = RegistryEvent::Transferred { agent: plan.id.number, from: plan.from, to: plan.to };
         let confirmed = events(committed, &plan.registries).contains(&wanted);
-        let explanation = sent.explain(&summary(plan.id, plan.to));
+        let explanation = match sent.is_done() {
+            true => format!("Transferred agent {} to {}, who now controls it alone.", plan.named, plan.to),
+            false => sent.explain(&summary(&plan.named, plan.to)),
+        };
         let output = Output {
             tx_hash: sent.tx_hash,
             agent_id: plan.id.to_string(),
@@ -148,6 +158,15 @@ impl WriteTool for TransferOwnership {
     }
 }
 
-fn summary(id: AgentId, to: Address) -> String {
-    format!("Transfer agent {id} to {to}, who then controls it alone; its wallet is cleared")
+/// Agent with the name that it claims, for the operator's decision.
+fn named(id: AgentId, agent: &AgentRecord) -> String {
+    match agent.file.read().map(|file| file.name.as_str()).filter(|name| !name.is_empty()) {
+        // A name with quotes could pretend to end and to name a recipient.
+        Some(name) => format!("{id} \"{}\"", fit(&name.replace('"', "'"), MAX_NAME)),
+        None => format!("{id}, which has no readable name,"),
+    }
+}
+
+fn summary(named: &str, to: Address) -> String {
+    format!("Transfer agent {named} to {to}, who then controls it alone; its wallet is cleared")
 }

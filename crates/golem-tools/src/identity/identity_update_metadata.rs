@@ -142,8 +142,13 @@ impl WriteTool for UpdateMetadata {
         let found = write::find(context, &params.agent_id, params.chain_id.as_ref()).await?;
         Controllers::read(&found, account).await?.require(found.id, account)?;
         let registries = index::registries(found.chain)?;
-        let mut file = written(&present_file(context, &found).await?, &registries, found.id)?;
+        let present = present_file(context, &found).await?;
+        let mut file = written(&present, &registries, found.id)?;
         let fields = apply(&params.updates, &mut file)?;
+        if present.read().is_some_and(|present| is_same(present, &copied(present), &file)) {
+            let what = format_args!("agent {} has these values already; nothing would change", found.id);
+            return Err(invalid("updates", &what).suggest("Name a value that differs from the profile's."));
+        }
         if file.name.is_empty() {
             return Err(invalid("updates", &"the agent has no readable file yet, so the new one needs a name"));
         }
@@ -171,7 +176,11 @@ impl WriteTool for UpdateMetadata {
         let confirmed = events(committed, &plan.registries)
             .iter()
             .any(|event| matches!(event, RegistryEvent::UriUpdated { agent, .. } if *agent == plan.id.number));
-        let explanation = sent.explain(&format!("Change {} of agent {}", plan.fields.join(", "), plan.id));
+        let fields = plan.fields.join(", ");
+        let explanation = match sent.is_done() {
+            true => format!("Changed {fields} of agent {}.", plan.id),
+            false => sent.explain(&format!("Change {fields} of agent {}", plan.id)),
+        };
         let output = Output {
             tx_hash: sent.tx_hash,
             agent_id: plan.id.to_string(),
@@ -265,6 +274,11 @@ fn copied(file: &ReadRegistration) -> RegistrationFile {
             .collect(),
         supported_trust: texts(&file.supported_trust),
     }
+}
+
+/// True if the new file says what the present one says. Cleaned text differs from the present one, and is worth writing.
+fn is_same(present: &ReadRegistration, copied: &RegistrationFile, new: &RegistrationFile) -> bool {
+    !present.has_altered_text() && copied == new
 }
 
 /// Applies the updates; returns the names of the changed fields.

@@ -4,15 +4,19 @@
 //! younger blocks are read again each time and stay in memory: a reorganisation of them needs no repair. If the chain no
 //! longer has the last block read, the index goes back to the last one that the chain still has.
 //!
+//! Files in IPFS that were read before are kept beside the logs, by the identifiers that prove them, and filled into the
+//! agents that name them at each reading. They do not depend on the chain, so a reorganisation leaves them.
+//!
 //! All reads are answers on which the endpoints agree. An index of an endpoint that is asked alone is in memory only.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use alloy::eips::{BlockId, BlockNumberOrTag};
-use alloy::primitives::{Address, B256, Bytes, Log, LogData};
+use alloy::primitives::{Address, B256, Bytes, Log, LogData, U256};
 use alloy::providers::Provider as _;
 use alloy::rpc::types::{Filter, Log as RpcLog};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -23,17 +27,22 @@ use crate::blocks::{BlockPoint, asks_for_less, block, is_on_chain, newest};
 use crate::engine::ConnectedChain;
 use bardo_abi::erc8004::{ReputationRegistry, ValidationRegistry};
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::text::SafeText;
 use bardo_store::{Migrations, Store, StoreConfig, StoreError};
 use golem_chain::multicall::CallBatch;
 use golem_chain::network::{KnownContract, NetworkKind};
 use golem_chain::provider::ProviderError;
 use golem_protocols::erc8004::AgentRegistry;
 use golem_protocols::erc8004::directory::{AgentDirectory, RegistrySet};
+use golem_protocols::erc8004::file::ReadRegistration;
+use golem_protocols::erc8004::kept::{KeptBlocks, MAX_KEPT, MAX_KEPT_BYTES};
+use golem_protocols::erc8004::location::{Cid, FileLocation, IpfsPath};
 
 /// Migrations of the index's database, which can be deleted at any time.
 const MIGRATIONS: Migrations = Migrations {
     room: "agents",
-    steps: &["
+    steps: &[
+        "
     CREATE TABLE agents_checkpoint (
         chain_id INTEGER NOT NULL,
         registry BLOB NOT NULL,
@@ -52,7 +61,15 @@ const MIGRATIONS: Migrations = Migrations {
         data BLOB NOT NULL,
         PRIMARY KEY (chain_id, registry, number, log_index)
     ) STRICT;
-"],
+",
+        "
+    CREATE TABLE agents_block (
+        position INTEGER PRIMARY KEY AUTOINCREMENT,
+        cid TEXT NOT NULL UNIQUE,
+        bytes BLOB NOT NULL
+    ) STRICT;
+",
+    ],
 };
 
 /// Date of the proposal of ERC-8004, 13 August 2025, in seconds since the Unix epoch. No registry is older.
@@ -67,6 +84,10 @@ const MAX_SPAN: u64 = 1_000_000;
 const KEPT_CHECKPOINTS: u32 = 256;
 /// Number of attempts to read the youngest blocks while the chain reorganises.
 const ATTEMPTS: usize = 3;
+/// Time for which a file in IPFS that was requested in vain is not requested for a search again.
+const MISSED_FOR: Duration = Duration::from_secs(600);
+/// Maximum number of such files that are remembered.
+const MAX_MISSED: usize = 4_096;
 /// Number of headers requested at once.
 const HEADERS_AT_ONCE: usize = 8;
 
@@ -89,6 +110,11 @@ pub struct AgentIndex {
 struct SharedIndex {
     database: Mutex<Option<PathBuf>>,
     state: tokio::sync::Mutex<Option<IndexState>>,
+    kept: Mutex<KeptBlocks>,
+    /// Database of the kept blocks, once they are loaded; the inner one is `None` without a database.
+    blocks: tokio::sync::Mutex<Option<Option<Store>>>,
+    /// Blocks that were not read in time or at all, and when; they are not requested again at once.
+    missed: Mutex<BTreeMap<Cid, Instant>>,
 }
 
 impl fmt::Debug for AgentIndex {
@@ -123,11 +149,80 @@ impl AgentIndex {
                 }
             };
             if let Some(view) = state.follow(chain, head).await? {
-                return Ok(view);
+                self.load_kept().await;
+                return Ok(state.filled(view, &self.inner.kept));
             }
         }
         let what = format_args!("{} reorganised while its agents were read", chain.network());
         Err(ToolError::new(ErrorCode::ChainInconsistent, what).suggest("Try again after the next block."))
+    }
+
+    /// Keeps the blocks of a file in IPFS, so that agents that name it are found by its words from the next reading on. A
+    /// database that fails costs only a later reading of the file.
+    pub(crate) async fn keep(&self, blocks: &[(Cid, Vec<u8>)]) {
+        let store = self.load_kept().await;
+        let new: Vec<(Cid, Vec<u8>)> = {
+            let mut kept = self.inner.kept.lock();
+            // A file that is too large is not kept at all: a part of the way to it is of no use.
+            if blocks.iter().any(|(_, bytes)| bytes.len() > MAX_KEPT_BYTES) {
+                return;
+            }
+            blocks.iter().filter(|(cid, bytes)| kept.keep(*cid, bytes)).cloned().collect()
+        };
+        if let Some(store) = store.filter(|_| !new.is_empty())
+            && let Err(error) = store.write(move |tx| keep_blocks(tx, &new)).await
+        {
+            tracing::warn!(%error, "an agent's file was not kept");
+        }
+    }
+
+    /// Loads the stored blocks at the first call, and returns their database. Each is compared with its identifier again, so
+    /// a database that somebody changed gives no agent another file.
+    async fn load_kept(&self) -> Option<Store> {
+        let mut slot = self.inner.blocks.lock().await;
+        if slot.is_none() {
+            let loaded = match self.open().await {
+                Ok(Some(store)) => store.read(stored_blocks).map(|blocks| Some((store, blocks))).map_err(store_failed),
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
+            };
+            let loaded = loaded.unwrap_or_else(|error| {
+                tracing::warn!(%error, "the kept files of agents were not read");
+                None
+            });
+            let mut kept = self.inner.kept.lock();
+            let store = loaded.map(|(store, blocks)| {
+                for (cid, bytes) in blocks {
+                    kept.keep(cid, &bytes);
+                }
+                store
+            });
+            *slot = Some(store);
+        }
+        slot.clone().flatten()
+    }
+
+    /// Registration file in IPFS at an address, if it is kept.
+    pub(crate) async fn kept_file(&self, address: &SafeText) -> Option<ReadRegistration> {
+        drop(self.load_kept().await);
+        let Ok(FileLocation::Ipfs(path)) = FileLocation::parse(address.as_str()) else { return None };
+        let content = self.inner.kept.lock().content(&path).ok().flatten()?;
+        ReadRegistration::read(&content).ok()
+    }
+
+    /// Of these files in IPFS, those that were not requested in vain lately.
+    pub(crate) fn not_missed(&self, paths: Vec<(U256, &IpfsPath)>) -> Vec<U256> {
+        let mut missed = self.inner.missed.lock();
+        missed.retain(|_, at| at.elapsed() < MISSED_FOR);
+        paths.into_iter().filter(|(_, path)| !missed.contains_key(&path.cid)).map(|(id, _)| id).collect()
+    }
+
+    /// Notes that a file in IPFS was requested in vain.
+    pub(crate) fn miss(&self, path: &IpfsPath) {
+        let mut missed = self.inner.missed.lock();
+        if missed.len() < MAX_MISSED {
+            missed.insert(path.cid, Instant::now());
+        }
     }
 
     async fn open(&self) -> Result<Option<Store>, ToolError> {
@@ -252,6 +347,21 @@ impl IndexState {
         let view = AgentView { directory, head };
         self.view = Some(view.clone());
         Ok(Some(view))
+    }
+
+    /// Fills in files that are kept. Files of settled logs are filled in once; a new address empties an agent's file.
+    fn filled(&mut self, mut view: AgentView, kept: &Mutex<KeptBlocks>) -> AgentView {
+        let kept = kept.lock();
+        let files = self.settled.fillable(&kept);
+        if !files.is_empty() {
+            Arc::make_mut(&mut self.settled).fill(files);
+        }
+        let files = view.directory.fillable(&kept);
+        if !files.is_empty() {
+            Arc::make_mut(&mut view.directory).fill(files);
+            self.view = Some(view.clone());
+        }
+        view
     }
 
     /// Goes back to the last block read that the chain still has.
@@ -451,6 +561,38 @@ fn stored(connection: &Connection, registries: &RegistrySet) -> Result<StoredInd
     Ok((cursor, logs))
 }
 
+/// Stored blocks of files in IPFS, the oldest first. Ones whose identifiers cannot be read are left out.
+fn stored_blocks(connection: &Connection) -> Result<Vec<(Cid, Vec<u8>)>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT cid, bytes FROM agents_block WHERE length(bytes) <= ?1 ORDER BY position")?;
+    let rows = statement
+        .query_map(params![bounded(MAX_KEPT_BYTES)], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?)))?;
+    let mut blocks = Vec::new();
+    for row in rows {
+        let (cid, bytes) = row?;
+        blocks.extend(Cid::parse(&cid).ok().map(|cid| (cid, bytes)));
+    }
+    Ok(blocks)
+}
+
+/// Stores blocks, and removes the oldest beyond the limit.
+fn keep_blocks(tx: &Transaction<'_>, blocks: &[(Cid, Vec<u8>)]) -> Result<(), StoreError> {
+    let mut insert = tx.prepare_cached("INSERT OR IGNORE INTO agents_block (cid, bytes) VALUES (?1, ?2)")?;
+    for (cid, bytes) in blocks {
+        insert.execute(params![cid.to_string(), bytes])?;
+    }
+    tx.execute(
+        "DELETE FROM agents_block WHERE position NOT IN (
+            SELECT position FROM agents_block ORDER BY position DESC LIMIT ?1)",
+        params![bounded(MAX_KEPT)],
+    )?;
+    Ok(())
+}
+
+fn bounded(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
 /// Stored checkpoints, newest first.
 fn checkpoints(connection: &Connection, registries: &RegistrySet) -> Result<Vec<(u64, B256)>, StoreError> {
     let (chain_id, registry) = key(registries);
@@ -541,4 +683,84 @@ fn integer(value: u64) -> i64 {
 
 fn number(value: i64) -> u64 {
     u64::try_from(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Content of a file with this name, as one raw block.
+    fn block(name: &str) -> (Cid, Vec<u8>) {
+        let kind = golem_protocols::erc8004::file::TYPE;
+        let bytes = format!("{{\"type\":\"{kind}\",\"name\":\"{name}\"}}").into_bytes();
+        (Cid::of_raw(&bytes), bytes)
+    }
+
+    #[tokio::test]
+    async fn kept_blocks_are_compared_again_and_an_older_database_gets_their_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agents.db");
+        let first = Migrations { room: MIGRATIONS.room, steps: MIGRATIONS.steps.get(..1).unwrap() };
+        let old = Store::open(StoreConfig::at(path.clone()), &[first]).unwrap();
+        let row = "INSERT INTO agents_checkpoint VALUES (31337, x'01', 7, x'02')";
+        old.write(move |tx| Ok::<_, StoreError>(tx.execute(row, [])?)).await.unwrap();
+        drop(old);
+
+        let index = AgentIndex::default();
+        index.keep_in(path.clone());
+        let (kept, forged, large) = (block("Far away"), block("Forged"), block(&"x".repeat(MAX_KEPT_BYTES)));
+        index.keep(&[kept.clone(), (forged.0, b"other bytes".to_vec())]).await;
+        // A file of several blocks is kept whole or not at all.
+        index.keep(&[forged.clone(), large.clone()]).await;
+        let store = Store::open(StoreConfig::at(path.clone()), &[MIGRATIONS]).unwrap();
+        let count = |sql: &'static str| {
+            store
+                .read(move |connection| Ok::<i64, StoreError>(connection.query_row(sql, [], |row| row.get(0))?))
+                .unwrap()
+        };
+        assert_eq!(count("SELECT COUNT(*) FROM agents_block"), 1);
+        assert_eq!(count("SELECT COUNT(*) FROM agents_checkpoint"), 1, "the older database's rows stay");
+        assert_eq!(
+            std::fs::read_dir(folder.path().join("agents.db-copies")).unwrap().count(),
+            1,
+            "a copy was made first"
+        );
+
+        // Somebody writes another file under the identifier.
+        let change = |cid: Cid, bytes: Vec<u8>| {
+            store.write(move |tx| {
+                let insert = "INSERT OR REPLACE INTO agents_block (cid, bytes) VALUES (?1, ?2)";
+                Ok::<_, StoreError>(tx.execute(insert, params![cid.to_string(), bytes])?)
+            })
+        };
+        change(forged.0, block("Evil").1).await.unwrap();
+        let again = AgentIndex::default();
+        again.keep_in(path);
+        let file = async |cid: Cid| again.kept_file(&SafeText::clean(&format!("ipfs://{cid}"), 200)).await;
+        assert_eq!(file(kept.0).await.unwrap().name.as_str(), "Far away");
+        assert!(file(forged.0).await.is_none() && file(large.0).await.is_none());
+        assert!(again.kept_file(&SafeText::clean("https://agents.example/x", 200)).await.is_none());
+    }
+
+    #[test]
+    fn the_database_keeps_the_newest_blocks() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        MIGRATIONS.steps.iter().for_each(|step| connection.execute_batch(step).unwrap());
+        let blocks: Vec<_> = (0..MAX_KEPT + 3).map(|number| block(&number.to_string())).collect();
+        let tx = connection.transaction().unwrap();
+        keep_blocks(&tx, &blocks).unwrap();
+        keep_blocks(&tx, &blocks[MAX_KEPT..]).unwrap();
+        tx.commit().unwrap();
+        let stored = stored_blocks(&connection).unwrap();
+        assert_eq!((stored.len(), stored[0].0), (MAX_KEPT, blocks[3].0));
+    }
+
+    #[test]
+    fn a_file_that_was_requested_in_vain_is_left_alone_for_a_while() {
+        let index = AgentIndex::default();
+        let path = IpfsPath { cid: block("a").0, path: vec![] };
+        assert_eq!(index.not_missed(vec![(U256::ONE, &path)]), [U256::ONE]);
+        index.miss(&path);
+        assert!(index.not_missed(vec![(U256::ONE, &path)]).is_empty());
+    }
 }

@@ -21,3 +21,4 @@ mod write;
 
 pub use index::AgentIndex;
 pub use shared::Credential;
+pub(crate) use shared::own_agent;

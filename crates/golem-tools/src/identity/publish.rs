@@ -12,7 +12,7 @@ use alloy::primitives::Bytes;
 use crate::engine::CallContext;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_safety::pipeline::{CommitOutcome, CommitState};
-use golem_protocols::erc8004::file;
+use golem_protocols::erc8004::file::{self, ReadRegistration};
 use golem_protocols::erc8004::files::{IpfsNode, UploadError};
 use golem_protocols::erc8004::publication::content_uri;
 
@@ -60,6 +60,7 @@ impl PublishedFile {
     /// Stores the file in IPFS once the chain has its identifier, or may have it.
     pub(super) async fn store(&mut self, context: &CallContext, step: Option<&'static str>, committed: &CommitOutcome) {
         let Some(node) = &self.node else { return };
+        let chain_id = committed.payload.proposal().chain_id;
         if committed.on_paper || !matches!(committed.state, CommitState::Done | CommitState::Unclear) {
             return;
         }
@@ -68,8 +69,14 @@ impl PublishedFile {
         }
         for attempt in 1..=ATTEMPTS {
             match node.store(&self.bytes).await {
-                Ok(_) => {
+                Ok(cid) => {
                     self.stored = Some(Ok(()));
+                    // The own agent is found by its words at once.
+                    if ReadRegistration::read(&self.bytes).is_ok()
+                        && let Ok(chain) = context.world.chain(&chain_id.to_string())
+                    {
+                        chain.agents.keep(&[(cid, self.bytes.to_vec())]).await;
+                    }
                     return;
                 }
                 Err(error) => self.stored = Some(Err(error)),

@@ -1,18 +1,21 @@
 //! Shared parts of the identity tools: agents by id, evaluations, and their forms in results.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use alloy::primitives::{Address, U256};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::index::AgentView;
+use super::outside;
 use crate::engine::{CallContext, ConnectedChain};
 use crate::shared::invalid;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::format;
 use golem_protocols::erc8004::AgentId;
 use golem_protocols::erc8004::directory::{AgentRecord, FeedbackRecord};
+use golem_protocols::erc8004::file::Review;
 use golem_protocols::erc8004::reputation::{AuditedFeedback, MAX_HUNDREDTHS, Reputation, hundredths, reputation};
 use golem_protocols::erc8004::trust::{self, TrustEvaluation, Validation};
 
@@ -20,6 +23,9 @@ use golem_protocols::erc8004::trust::{self, TrustEvaluation, Validation};
 pub(super) const MAX_SCORE: u32 = MAX_HUNDREDTHS;
 /// Maximum number of tags and of clients in a summary.
 const MAX_LISTED: usize = 20;
+
+/// Timeout for finding the account's agent. The first reading of a network takes longer, and credentials do not need it.
+const OWN_AGENT_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// Credential that this machine holds, without its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +59,24 @@ impl<'a> FoundAgent<'a> {
         Ok(Self { id, chain, view })
     }
 
+    /// Reads the agent's registration file if it is in IPFS and was not read before, so that it counts. A file that cannot
+    /// be read stays unread.
+    ///
+    /// # Errors
+    /// The errors of the index.
+    pub(super) async fn with_file(mut self, context: &CallContext) -> Result<Self, ToolError> {
+        let record = self.record()?;
+        let Some(files) = context.world.agent_files(self.chain.network()) else { return Ok(self) };
+        if record.unread_content().is_none() || outside::registration(files, self.chain, &record.uri).await.is_err() {
+            return Ok(self);
+        }
+        self.view = self.chain.agents.read(self.chain).await?;
+        match self.view.directory.agent(self.id.number) {
+            Some(_) => Ok(self),
+            None => Err(not_registered(self.id, self.chain)),
+        }
+    }
+
     /// The agent's record.
     ///
     /// # Errors
@@ -72,6 +96,11 @@ impl<'a> FoundAgent<'a> {
     /// As for [`Self::record`].
     pub(super) fn evaluate(&self) -> Result<Evaluation, ToolError> {
         Ok(Evaluation::of(&self.view, self.id.number, self.record()?))
+    }
+
+    /// True if the account controls or controlled the agent, so that its opinion of it never counts.
+    pub(super) fn is_related(&self, agent: &AgentRecord, account: Address) -> bool {
+        self.view.directory.is_related(agent, account)
     }
 
     /// True on a network without a validation registry.
@@ -112,6 +141,25 @@ pub(super) fn chains<'a>(context: &'a CallContext, named: Option<&str>) -> Resul
         return Err(ToolError::new(ErrorCode::ChainUnsupported, what));
     }
     Ok(with)
+}
+
+/// First agent that the account owns or serves as a wallet, and whether it owns it; `None` if none is found in time. A
+/// chain that cannot be read has none: the account's state does not depend on it.
+pub(crate) async fn own_agent(context: &CallContext) -> Option<(AgentId, bool)> {
+    tokio::time::timeout(OWN_AGENT_TIMEOUT, find_own_agent(context)).await.ok().flatten()
+}
+
+async fn find_own_agent(context: &CallContext) -> Option<(AgentId, bool)> {
+    let account = context.world.account(None).ok()?;
+    for chain in chains(context, None).unwrap_or_default() {
+        let Ok(view) = chain.agents.read(chain).await else { continue };
+        let mut agents = view.directory.agents();
+        if let Some((number, agent)) = agents.find(|(_, agent)| agent.owner == account || agent.wallet == Some(account))
+        {
+            return Some((AgentId { chain_id: chain.network().chain_id, number }, agent.owner == account));
+        }
+    }
+    None
 }
 
 /// Results of the formulas for an agent.
@@ -177,11 +225,18 @@ pub(super) struct Feedback {
     /// True if it counts in the reputation: not revoked, on the scale of ratings, and not given by the agent's own
     /// accounts.
     counted: bool,
+    /// Client's own words, cleaned; absent without a review, or if its file could not be read or proven.
+    review: Option<String>,
 }
 
 impl Feedback {
-    /// Describes feedback with its audit.
-    pub(super) fn of(agent: AgentId, record: &FeedbackRecord, audited: &AuditedFeedback) -> Self {
+    /// Describes feedback with its audit. `elsewhere` is the review that was read from outside the chain.
+    pub(super) fn of(
+        agent: AgentId,
+        record: &FeedbackRecord,
+        audited: &AuditedFeedback,
+        elsewhere: Option<&bardo_base::text::SafeText>,
+    ) -> Self {
         let tag = |tag: &bardo_base::text::SafeText| (!tag.is_empty()).then(|| tag.to_string());
         let [tag1, tag2] = &record.tags;
         Self {
@@ -194,6 +249,11 @@ impl Feedback {
             created_at: utc(record.time),
             revoked: record.is_revoked,
             counted: counted_rating(audited).is_some(),
+            review: match &record.review {
+                Review::Read(words) => Some(words.to_string()),
+                Review::Elsewhere { .. } => elsewhere.map(ToString::to_string),
+                Review::Absent => None,
+            },
         }
     }
 }

@@ -167,7 +167,7 @@ pub(super) fn events(committed: &CommitOutcome, registries: &RegistrySet) -> Vec
 pub(super) fn published(parameter: &str, text: &str, max_chars: usize) -> Result<String, ToolError> {
     let text = text.trim();
     if text.is_empty() {
-        return Err(invalid(parameter, &"it is empty; leave it out"));
+        return Err(invalid(parameter, &"it is empty"));
     }
     if text.chars().count() > max_chars {
         return Err(invalid(parameter, &format_args!("longer than {max_chars} characters")));

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::account_code::{AccountKindByCode, code_and_nonce};
 use crate::data::get_balances::{held_on, tokens_of, value};
 use crate::engine::{CallContext, ConnectedChain, ReadTool, ToolDef, ToolEnvironment, ToolReply};
+use crate::identity::own_agent;
 use crate::session::session_get_keys;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::format::dollars;
@@ -53,6 +54,20 @@ pub struct Output {
     pending_transactions: Option<usize>,
     /// Policy in force; absent if none is set up.
     policy_summary: Option<PolicySummary>,
+    /// Agent (ERC-8004) that the account owns or serves as a wallet; absent without one, and on chains that could not be
+    /// read.
+    identity_status: Option<IdentityLink>,
+}
+
+/// Registered agent of the account.
+#[derive(Debug, Serialize, JsonSchema)]
+struct IdentityLink {
+    /// Id by chain and number, such as `8453:42`.
+    agent_id: String,
+    /// EIP-155 id of its chain.
+    chain_id: u64,
+    /// `owner` if the account owns the agent; `wallet` if it is only the agent's wallet.
+    role: &'static str,
 }
 
 /// The account on one chain.
@@ -200,6 +215,11 @@ impl ReadTool for GetStatus {
             active_session_keys: session_get_keys::active(world)?.len(),
             pending_transactions: pending,
             policy_summary: world.policy().map(|policy| summary(&policy)),
+            identity_status: own_agent(context).await.map(|(id, owns)| IdentityLink {
+                agent_id: id.to_string(),
+                chain_id: id.chain_id,
+                role: if owns { "owner" } else { "wallet" },
+            }),
         };
         Ok(ToolReply::new(output, said))
     }

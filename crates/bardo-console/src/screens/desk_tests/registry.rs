@@ -9,6 +9,7 @@ use crate::keymap::Action;
 use crate::screens::agents::Agents;
 use crate::screens::{CommandReply, ScreenRequest, ScreenView};
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::fabric::{Event, EventKind, RedactedParams, ToolEnd, ToolStart};
 use bardo_base::id::CallId;
 use bardo_session::envelope::{CallStatus, ToolResponse};
 
@@ -53,6 +54,7 @@ fn profile(word: &str) -> Value {
             "id": "1", "value": value, "raw_value": "99.5", "tag1": word, "tag2": null,
             "client_address": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "created_at": "2026-11-20 08:00:00Z",
             "revoked": revoked, "counted": counted,
+            "review": if counted { json!(format!("Quoted as filled. {word}")) } else { Value::Null },
         })
     };
     json!({
@@ -162,4 +164,109 @@ fn own_agents_come_first_and_are_marked() {
     }
     let text = drawn(&screen, &world, AREA);
     assert!(text.contains("watcher (yours)") && text.contains("(your account)"), "{text}");
+}
+
+/// A list of the hundred last active agents among 134, as the tool gives it: own ones first.
+fn long_list() -> Value {
+    let mut agents: Vec<Value> =
+        (1..100).map(|at| entry(&format!("31337:{at}"), json!(format!("bot {at}")), 1, true)).collect();
+    let mut own = entry("31337:114", json!("careful"), 2, true);
+    own["is_own"] = json!(true);
+    agents.insert(0, own);
+    json!({"agents": agents, "total": 134, "has_more": true})
+}
+
+#[test]
+fn a_filter_finds_an_agent_beyond_the_list_and_the_own_one_has_its_card() {
+    let world = world();
+    let mut screen = Agents::default();
+    let count = calls(&screen.shown(&world.known()))[0].0;
+    screen.receive_reply(count, answered(long_list()), &world.known());
+    let text = drawn(&screen, &world, AREA);
+    assert!(text.contains("careful (yours)") && text.contains("100 of 134"), "{text}");
+    screen.act(Action::Filter, &world.known(), AREA);
+    assert!(typed(&mut screen, &world, "meridian").is_empty(), "nothing is sent while it is typed");
+    for (width, height) in [(120, 36), (80, 24), (40, 24), (14, 5)] {
+        let area = Rect { x: 0, y: 0, width, height };
+        insta::assert_snapshot!(format!("registry_beyond_{width}x{height}"), drawn(&screen, &world, area));
+    }
+    let asked = calls(&typed(&mut screen, &world, "\n"));
+    let [(count, tool, params, true)] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!((tool.as_str(), &params["query"]), ("identity_discover_agents", &json!("meridian")));
+    assert!(drawn(&screen, &world, AREA).contains("Searching all registered agents"));
+    let found = json!({"agents": [entry("31337:0", json!("Meridian Router"), 7, true)], "total": 1, "has_more": false});
+    screen.receive_reply(*count, answered(found), &world.known());
+    let text = drawn(&screen, &world, AREA);
+    assert!(text.contains("Meridian Router") && !text.contains("bot 7"), "{text}");
+    // Its card is read as that of any other agent.
+    for (count, tool, params, _) in calls(&screen.act(Action::Open, &world.known(), AREA).unwrap()) {
+        assert_eq!(params["agent_id"], "31337:0");
+        if tool == "identity_get_agent_profile" {
+            screen.receive_reply(count, answered(profile("one")), &world.known());
+        }
+    }
+    assert!(drawn(&screen, &world, AREA).contains("Feedback, 3 entries"));
+    // Other words are another search; without any, the list is back.
+    screen.act(Action::Filter, &world.known(), AREA);
+    typed(&mut screen, &world, "s");
+    assert!(!drawn(&screen, &world, AREA).contains("Meridian Router"));
+    screen.act(Action::Back, &world.known(), AREA);
+    typed(&mut screen, &world, "\n");
+}
+
+#[test]
+fn a_search_that_fails_can_be_sent_again() {
+    let world = world();
+    let mut screen = Agents::default();
+    let count = calls(&screen.shown(&world.known()))[0].0;
+    screen.receive_reply(count, answered(long_list()), &world.known());
+    screen.act(Action::Filter, &world.known(), AREA);
+    let count = calls(&typed(&mut screen, &world, "meridian\n"))[0].0;
+    let CommandReply::Reply(mut failed) = answered(Value::Null) else { panic!() };
+    (failed.status, failed.data) = (CallStatus::Error, None);
+    failed.error = Some(ToolError::new(ErrorCode::ChainUnsupported, "no endpoint responds"));
+    screen.receive_reply(count, CommandReply::Reply(failed), &world.known());
+    let text = drawn(&screen, &world, AREA);
+    assert!(text.contains("could not be searched") && text.contains("endpoint responds"), "{text}");
+    screen.act(Action::Filter, &world.known(), AREA);
+    assert_eq!(calls(&typed(&mut screen, &world, "\n")).len(), 1);
+}
+
+#[test]
+fn the_list_is_read_again_while_it_is_shown_and_at_once_after_an_own_registration() {
+    let mut world = world();
+    let mut screen = read(&world, "one");
+    assert!(screen.tick(&world.known()).is_empty(), "the list is new");
+    world.now += 31_000;
+    let asked = calls(&screen.tick(&world.known()));
+    assert_eq!(asked.len(), 1);
+    assert!(screen.tick(&world.known()).is_empty(), "it is being read");
+    screen.receive_reply(asked[0].0, sample("two"), &world.known());
+    assert!(screen.tick(&world.known()).is_empty());
+    registered(&mut world);
+    assert_eq!(calls(&screen.tick(&world.known())).len(), 1, "the list is new, and does not have the registration");
+}
+
+/// A registration ends in the session.
+fn registered(world: &mut TestHarness) {
+    let first = world.feed.last;
+    let start = EventKind::ToolStart(ToolStart {
+        tool_name: "identity_register_agent".into(),
+        params: RedactedParams::new(&json!({}), &[]),
+        params_hash: alloy_primitives::B256::ZERO,
+        tick: None,
+        facts: None,
+    });
+    let end = EventKind::ToolEnd(ToolEnd {
+        success: true,
+        state: None,
+        duration_ms: 9,
+        result_summary: Value::Null,
+        card: None,
+    });
+    for (seq, kind) in (first + 1..).zip([start, end]) {
+        let call_id = Some(CallId::new(900));
+        let event = Event { seq, at: world.now + 10, golem_id: "ada".parse().unwrap(), call_id, kind };
+        world.feed.take(&std::sync::Arc::new(event));
+    }
 }
