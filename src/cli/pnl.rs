@@ -23,7 +23,7 @@ use bardo_runtime::data::{ALL_MIGRATIONS, DataFolder, LedgerKind, open_paper};
 use bardo_runtime::labels::own_accounts;
 use bardo_sandbox::boot::bundled_description;
 use bardo_store::{Store, StoreConfig};
-use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, Network, NetworkPlan, named};
+use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, Network, NetworkPlan, NetworkPlanError, named};
 
 /// Seconds of a day.
 const DAY: u64 = 86_400;
@@ -90,12 +90,11 @@ fn find(
     period: Period,
 ) -> Result<Findings, CommandFailure> {
     let data = DataFolder::of(config);
-    let embedded = config.fork.is_none() && NetworkPlan::from_config(config)? == NetworkPlan::Devnet;
     let stored_only = if options.paper {
         Some("a paper ledger is not on any chain")
     } else if options.offline {
         Some("--offline")
-    } else if embedded {
+    } else if config.fork.is_none() && NetworkPlan::from_config(config)? == NetworkPlan::Devnet {
         Some("a devnet inside a process is read by that process alone")
     } else {
         None
@@ -170,9 +169,11 @@ fn stored(
     why: &'static str,
 ) -> Result<Findings, CommandFailure> {
     let data = DataFolder::of(config);
-    let mut networks = match NetworkPlan::from_config(config)? {
-        NetworkPlan::Devnet => Vec::new(),
-        NetworkPlan::Endpoints(plans) => plans.into_iter().filter_map(|plan| plan.network).collect(),
+    let mut networks = match NetworkPlan::from_config(config) {
+        // What is stored is read without an endpoint.
+        Ok(NetworkPlan::Devnet) | Err(NetworkPlanError::NoEndpoint { .. }) => Vec::new(),
+        Ok(NetworkPlan::Endpoints(plans)) => plans.into_iter().filter_map(|plan| plan.network).collect(),
+        Err(error) => return Err(error.into()),
     };
     networks.extend(
         named()

@@ -79,3 +79,16 @@ fn an_estimate_needs_no_password_and_sends_nothing() {
     assert!((21_000..60_000).contains(&used), "{answer:#}");
     assert_eq!(fixture.nonce("pending"), before);
 }
+
+#[test]
+fn stored_books_are_read_without_an_endpoint() {
+    let home = tempfile::tempdir().unwrap();
+    let pnl = |more: &[&str]| run(bardo(home.path()).args(["pnl", "--json", "--network", "sepolia"]).args(more));
+    let (out, err, code) = pnl(&["--offline"]);
+    assert_eq!((err.as_str(), code), ("", 0));
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["totals"]["trades"], json!(0), "{report:#}");
+    // With the chain's part, it needs one.
+    let (out, err, code) = pnl(&[]);
+    assert!(code != 0 && out.is_empty() && err.contains("BARDO_RPC_SEPOLIA"), "{code}: {out}{err}");
+}

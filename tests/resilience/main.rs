@@ -24,5 +24,6 @@ mod queue;
 mod reorg;
 mod replacements;
 mod sends;
+mod served;
 mod soak;
 mod steering;

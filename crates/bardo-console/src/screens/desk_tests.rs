@@ -215,6 +215,9 @@ fn an_order_is_cancelled_while_it_is_open_and_money_taken_back_once_its_time_is_
     screen.act(Action::Down, &world.known(), AREA);
     screen.act(Action::CancelSelected, &world.known(), AREA);
     drawn(&screen, &world, AREA);
+    // 46,000 units of gas at 31 gwei, and 4.25 WETH that are worth $14,503.34.
+    let shown = drawn(&screen, &world, AREA);
+    assert!(shown.contains("gas   about 0.001426 WETH ($4.87) at the present base fee"), "{shown}");
     let done = calls(&typed(&mut screen, &world, "c\n"));
     let hash = samples::order(DecayUnit::Seconds).order_hash.to_string();
     assert!(

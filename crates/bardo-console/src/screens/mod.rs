@@ -9,6 +9,7 @@ mod audit;
 mod custody;
 mod filter;
 mod form;
+mod gas;
 mod list;
 mod live;
 mod logs;

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::filter::{Filter, since};
 use super::screen_dialog::{DialogOption, ScreenDialog, ScreenDialogView};
-use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, call, list};
+use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, call, gas, list};
 use crate::format::grouped;
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, line};
@@ -252,6 +252,11 @@ enum Unavailable {
     RefundAhead(String),
 }
 
+/// Row of a question with the estimated cost of a cancellation on a chain.
+fn gas_row(known: &ScreenContext<'_>, chain_id: Option<u64>) -> Row {
+    Row::new("gas   ", Role::TextDim).then(gas::cancellation_cost(known, chain_id), Role::Dialog)
+}
+
 /// Confirmation for the end of a schedule.
 fn cancels_schedule(schedule: &ScheduleRow, then: Then) -> Confirmation {
     let left = schedule.slices.saturating_sub(schedule.done);
@@ -401,6 +406,7 @@ impl Orders {
                         "The cancellation is a transaction and costs gas. A filler may fill the order first.",
                         Role::Dialog,
                     ),
+                    gas_row(known, Some(order.chain_id)),
                 ];
                 let then = (tool, params(tool, hash, order.chain_id.to_string()));
                 let way = DialogOption { letter: 'c', words: "cancel it on chain".to_owned(), then };
@@ -427,6 +433,7 @@ impl Orders {
                             "The cancellation is a transaction and costs gas. Nothing is locked yet.",
                             Role::Dialog,
                         ),
+                        gas_row(known, gas::chain_named(known, intent.source_chain.as_str())),
                         Row::new("A relayer may lock the funds first.", Role::Dialog),
                     ];
                     let then = (tool, params(tool, id, intent.source_chain.to_string()));

@@ -7,7 +7,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::widgets::Widget;
 use serde_json::json;
 
-use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
+use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, gas, list, ticket};
 use crate::format::{age, gwei, wait};
 use crate::keymap::Action;
 use crate::painter::{Painter, StyledText};
@@ -423,13 +423,14 @@ impl Transactions {
             // A cancellation of one's own order needs no decision of the policy's, and still costs gas.
             (UnderWay::Order(order), Action::CancelSelected) => {
                 let kind = if order.bridge { "Bridge order" } else { "Order" };
+                let cost = gas::cancellation_cost(known, gas::chain_named(known, order.chain.as_str()));
                 let title = format!(
-                    "{kind} {} on {}. The cancellation is a transaction and costs gas. A filler may be first.",
+                    "{kind} {} on {}. The cancellation is a transaction and costs gas: {cost}. A filler may be first.",
                     short_hash(order.hash),
                     order.chain
                 );
                 let command = self.command("uniswapx_cancel_order", json!({ "order_hash": hash }));
-                let title = SafeText::clean(&title, 200);
+                let title = SafeText::clean(&title, 240);
                 vec![ScreenRequest::Confirm { asks: "Cancel this order on chain?", title, command: Box::new(command) }]
             }
             (UnderWay::Order(_), _) => notice("an order has no fees: x cancels it on chain"),

@@ -176,8 +176,30 @@ fn keys_call_the_tools_and_the_decision_opens_by_itself() {
     let asked = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
     let [ScreenRequest::Confirm { title, command, .. }] = &asked[..] else { panic!("{asked:?}") };
     assert!(title.as_str().starts_with("Order 0x") && title.as_str().contains("costs gas"), "{title}");
+    // 46,000 units of gas at 7 wei; what is held on that chain is not known, and so is no price.
+    assert!(title.as_str().contains(": about 0.000000000000322 native token at the present"), "{title}");
     let then = ScreenRequest::Send(command.clone());
     assert!(matches!(&calls(&[then])[..], [(_, tool, _, false)] if tool == "uniswapx_cancel_order"));
+    let title = |world: &TestHarness| {
+        let mut screen = Transactions::default();
+        screen.act(Action::Bottom, &world.known(), AREA);
+        let asked = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
+        let [ScreenRequest::Confirm { title, .. }] = &asked[..] else { panic!("{asked:?}") };
+        title.as_str().to_owned()
+    };
+    // 31 gwei, and 4.25 WETH that are worth $14,503.34.
+    let mut world = with(|state| state.orders[0].chain = safe("ethereum"));
+    assert!(
+        title(&world).contains(": about 0.001426 WETH ($4.87) at the present base fee. A filler"),
+        "{}",
+        title(&world)
+    );
+    // Without that reading, the base fee of the newest block: 1.2 gwei.
+    let unread = |state: &mut TransactionsState| state.chains[0].base_fee = None;
+    unread(Arc::make_mut(world.snapshot.transactions.as_mut().unwrap()));
+    assert!(title(&world).contains(": about 0.0000552 WETH ($0.19) at"), "{}", title(&world));
+    world.page.chains[0].blocks.clear();
+    assert!(title(&world).contains("costs gas: an unknown amount"), "{}", title(&world));
 }
 
 #[test]

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use alloy_primitives::U256;
-use rust_decimal::{Decimal, RoundingStrategy};
 
 use super::super::ScreenContext;
-use crate::format::{dollars, dollars_used, grouped, time_of_day};
+use super::super::gas::worth_of;
+use crate::format::{dollars, dollars_used, time_of_day};
 use crate::theme::Role;
 use crate::widgets::figure::paid;
 use crate::widgets::paint::Row;
 use bardo_base::units::{TokenAmount, Usd};
-use bardo_session::handle::{HoldingRow, LimitUsage, StopLossState};
+use bardo_session::handle::{LimitUsage, StopLossState};
 
 /// Rows of the spending panel: gas, amounts that count toward the limits, and reservations.
 pub(super) fn spent_rows(known: &ScreenContext<'_>) -> Vec<Row> {
@@ -99,12 +99,4 @@ fn gas_rows(known: &ScreenContext<'_>) -> Vec<Row> {
             .end(format!("{count} {transactions}{since}"), Role::TextDim)
     };
     spent.into_iter().enumerate().map(row).collect()
-}
-
-/// Value of an amount of native token in dollars, at the price implied by the held balance. `None` without a price.
-fn worth_of(coins: &str, held: &HoldingRow) -> Option<String> {
-    let (coins, amount): (Decimal, Decimal) = (coins.parse().ok()?, held.amount.to_string().parse().ok()?);
-    let worth = coins.checked_mul(held.value?.decimal())?.checked_div(amount)?;
-    let cents = worth.round_dp_with_strategy(2, RoundingStrategy::AwayFromZero);
-    Some(format!("${}", grouped(&format!("{cents:.2}"))))
 }
