@@ -98,6 +98,10 @@ fn an_agents_file_in_ipfs_is_read_if_it_has_the_named_hash() {
     problem(&profile(&fixture, "http://agents.example/agent.json"), "not from http");
     problem(&profile(&fixture, "https://agents.example/agent.json"), "https servers are not read");
 
+    // What was read is kept, whatever a gateway says now. Another folder has nothing.
+    fixture.configure(&format!("[agents]\ngateways = [\"{lying}\"]\nhttps = true\n"));
+    assert_eq!(profile(&fixture, &at_folder)["name"], "Far away");
+    let fixture = Fixture::new();
     fixture.configure(&format!("[agents]\ngateways = [\"{lying}\"]\nhttps = true\n"));
     problem(&profile(&fixture, &at_folder), "does not have the hash");
     // A name of this machine, at a port where something listens.
@@ -129,8 +133,9 @@ fn agents_with_files_in_ipfs_are_found_once_their_content_was_read_and_ones_on_s
     // Nothing reads them, and the answer says so. The wallet gives 15.
     let found = search(&fixture);
     assert!(!ids(&found).contains(&id), "{found}");
-    assert_eq!(found["data"]["sources"][0]["files_not_searched"], 2, "{found}");
-    assert!(found["explanation"].as_str().unwrap().contains("2 agents outside the chain were not searched"), "{found}");
+    // The devnet's lookalike has a file on a server too.
+    assert_eq!(found["data"]["sources"][0]["files_not_searched"], 3, "{found}");
+    assert!(found["explanation"].as_str().unwrap().contains("agents outside the chain were not searched"), "{found}");
     assert_eq!(trust(&fixture, &id), (json!(15), json!("file_not_read")));
     assert_eq!(trust(&fixture, &on_server["agent_id"]), (json!(15), json!("file_not_fixed")));
     // A gateway that lies changes nothing.
@@ -142,7 +147,7 @@ fn agents_with_files_in_ipfs_are_found_once_their_content_was_read_and_ones_on_s
     fixture.configure(&format!("[agents]\ngateways = [\"{lying}\", \"{honest}\"]\n"));
     let found = search(&fixture);
     assert_eq!(ids(&found)[0], id, "{found}");
-    assert_eq!(found["data"]["sources"][0]["files_not_searched"], 1, "the server's: {found}");
+    assert_eq!(found["data"]["sources"][0]["files_not_searched"], 2, "the servers': {found}");
     assert_eq!(requests.load(Ordering::SeqCst), 2, "the folder, and the file in it");
     fixture.configure("");
     let found = search(&fixture);
@@ -256,7 +261,10 @@ fn files_are_stored_in_ipfs_after_the_decision_and_the_chain_names_their_content
     for params in [json!({"query": "careful"}), json!({"protocol": "mcp", "query": "golem"})] {
         let found = discover(&fixture, params);
         assert_eq!(found["agents"][0]["agent_id"], "31337:13", "{found}");
-        assert!(found["sources"].as_array().unwrap().iter().all(|source| source["files_not_searched"] == 0), "{found}");
+        assert_eq!(
+            found["sources"][0]["files_not_searched"], 1,
+            "the devnet's lookalike has a file on a server: {found}"
+        );
     }
     let (trust, _) = fixture.call("identity_evaluate_agent_trust", &json!({"agent_id": "31337:13"}), &[]);
     // File 30, named 20, wallet 15, endpoint 15, active 10.

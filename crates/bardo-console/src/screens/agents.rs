@@ -66,8 +66,8 @@ pub struct Agents {
     total: u64,
     /// Newest search among all agents, for the words that Enter sent.
     search: Option<SearchResult>,
-    /// Time of the last write to the registries after which the list was read, in milliseconds since the Unix epoch.
-    written_at: Option<u64>,
+    /// Session time at which the list was requested, in milliseconds since the Unix epoch.
+    asked_session_at: u64,
     /// Time at which the list was requested, in milliseconds since the Unix epoch.
     asked_at: Option<u64>,
     /// Reason why something could not be read.
@@ -118,12 +118,10 @@ impl Agents {
         Some(self.call(Purpose::Search(words)))
     }
 
-    /// Time of the last end of a write to the registries.
-    fn last_write(known: &ScreenContext<'_>) -> Option<u64> {
-        let is_write = |tool: &str| WRITES.contains(&tool);
-        let calls = known.live_feed.calls.iter().rev();
-        let mut ended = calls.filter(|call| call.start.as_ref().is_some_and(|start| is_write(&start.tool_name)));
-        ended.find_map(|call| call.ended_at)
+    /// True if a write to the registries ended since the list was requested.
+    fn is_outdated(&self, known: &ScreenContext<'_>) -> bool {
+        let writes = known.live_feed.calls.iter().filter(|call| WRITES.contains(&call.tool()));
+        writes.filter_map(|call| call.ended_at).any(|at| at >= self.asked_session_at)
     }
 
     fn row(&self, all: &[&Agent]) -> usize {
@@ -187,7 +185,7 @@ impl Agents {
             return Vec::new();
         }
         self.asked_at = Some(known.machine_millis);
-        self.written_at = Self::last_write(known);
+        self.asked_session_at = known.live_millis;
         vec![self.call(Purpose::List)]
     }
 
@@ -422,7 +420,7 @@ impl ScreenView for Agents {
             return Vec::new();
         }
         // What the operator or the Golem has just registered is read at once.
-        if Self::last_write(known) > self.written_at {
+        if self.is_outdated(known) {
             self.asked_at = None;
         }
         self.read_list(known)

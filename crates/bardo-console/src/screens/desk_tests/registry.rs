@@ -265,7 +265,7 @@ fn registered(world: &mut TestHarness) {
         card: None,
     });
     for (seq, kind) in (first + 1..).zip([start, end]) {
-        let call_id = Some(CallId::new(900));
+        let call_id = Some(CallId::new(9));
         let event = Event { seq, at: world.now + 10, golem_id: "ada".parse().unwrap(), call_id, kind };
         world.feed.take(&std::sync::Arc::new(event));
     }
