@@ -60,6 +60,7 @@ mod quotes;
 mod rare;
 #[cfg(unix)]
 mod rehearsal;
+mod safes;
 mod schedules;
 mod schemas;
 #[cfg(unix)]
