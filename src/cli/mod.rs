@@ -242,8 +242,7 @@ fn dispatch(mut cli: Cli) -> Result<CliExit, CommandFailure> {
             transactions::run(action, &environment, flags, cli.json)
         }
         Some(Command::Safe { action, key, password_fd }) => {
-            let flags = ConfigFlags { account: key, ..flags };
-            safe_proposals::run(&action, password_fd, &environment, &flags, cli.json)
+            safe_proposals::run(&action, password_fd, &environment, &ConfigFlags { account: key, ..flags }, cli.json)
         }
         Some(Command::Labels { action }) => labels::run(&action, &environment, &flags, cli.json),
         Some(Command::Pnl { by, from, to, csv, reconcile, offline, all_accounts, key }) => {

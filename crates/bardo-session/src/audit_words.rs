@@ -76,9 +76,7 @@ fn sentence(kind: AuditKind, body: &Map<String, Value>) -> String {
             format!("order signed by {}: {}", text("by").replace('_', " "), text("expected_outcome"))
         }
         AuditKind::OrderEnded => order_ended(&text),
-        AuditKind::SafeSigned => {
-            format!("Safe proposal {} signed by {}: {}", short(&text("proposal")), text("by"), text("expected_outcome"))
-        }
+        AuditKind::SafeSigned => safe_signed(&text),
         AuditKind::SafeEnded => {
             format!("Safe proposal {}: {}", short(&text("proposal")), text("state").replace('_', " "))
         }
@@ -171,6 +169,11 @@ fn wallet_creation(text: &impl Fn(&str) -> String) -> String {
         "" => format!("creation of the wallet {wallet} began: {provider}"),
         address => format!("the wallet {wallet} was created: {address}, {provider}"),
     }
+}
+
+/// Sentence about a signature for the other owners of a Safe.
+fn safe_signed(text: &dyn Fn(&str) -> String) -> String {
+    format!("Safe proposal {} signed by {}: {}", short(&text("proposal")), text("by"), text("expected_outcome"))
 }
 
 /// Description of an order that ended, from the texts of its entry's fields.
