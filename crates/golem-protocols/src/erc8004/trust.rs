@@ -16,7 +16,7 @@ pub const PASSED: u8 = 80;
 /// Highest trust score of an agent without any validation.
 const UNVALIDATED_LIMIT: u32 = 80;
 /// Highest trust score of an agent that changed its owner lately: no score above it is fit for dealings of high value. The
-/// ratings are of the former owner's work, and whoever buys a good name should not be trusted for it at once.
+/// ratings are of the former owner's work, and a buyer of a good name should not be trusted for it at once.
 pub const TRANSFERRED_LIMIT: u32 = 70;
 
 /// Facts about an agent's identity.

@@ -78,7 +78,7 @@ pub(super) async fn registrations(
 /// Registration file of one agent, with the origin of its bytes. One in IPFS is kept, so that it counts from then on.
 ///
 /// # Errors
-/// [`OutsideReadError`] if it cannot be read in time, or is no registration file.
+/// [`OutsideReadError`] if it cannot be read in time, or is not a registration file.
 pub(super) async fn registration(
     files: &AgentFiles,
     chain: &ConnectedChain,

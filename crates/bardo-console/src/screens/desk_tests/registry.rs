@@ -9,7 +9,6 @@ use crate::keymap::Action;
 use crate::screens::agents::Agents;
 use crate::screens::{CommandReply, ScreenRequest, ScreenView};
 use bardo_base::error::{ErrorCode, ToolError};
-use bardo_base::fabric::{Event, EventKind, RedactedParams, ToolEnd, ToolStart};
 use bardo_base::id::CallId;
 use bardo_session::envelope::{CallStatus, ToolResponse};
 
@@ -233,7 +232,7 @@ fn a_search_that_fails_can_be_sent_again() {
 }
 
 #[test]
-fn the_list_is_read_again_while_it_is_shown_and_at_once_after_an_own_registration() {
+fn the_list_is_read_again_while_it_is_shown() {
     let mut world = world();
     let mut screen = read(&world, "one");
     assert!(screen.tick(&world.known()).is_empty(), "the list is new");
@@ -243,30 +242,4 @@ fn the_list_is_read_again_while_it_is_shown_and_at_once_after_an_own_registratio
     assert!(screen.tick(&world.known()).is_empty(), "it is being read");
     screen.receive_reply(asked[0].0, sample("two"), &world.known());
     assert!(screen.tick(&world.known()).is_empty());
-    registered(&mut world);
-    assert_eq!(calls(&screen.tick(&world.known())).len(), 1, "the list is new, and does not have the registration");
-}
-
-/// A registration ends in the session.
-fn registered(world: &mut TestHarness) {
-    let first = world.feed.last;
-    let start = EventKind::ToolStart(ToolStart {
-        tool_name: "identity_register_agent".into(),
-        params: RedactedParams::new(&json!({}), &[]),
-        params_hash: alloy_primitives::B256::ZERO,
-        tick: None,
-        facts: None,
-    });
-    let end = EventKind::ToolEnd(ToolEnd {
-        success: true,
-        state: None,
-        duration_ms: 9,
-        result_summary: Value::Null,
-        card: None,
-    });
-    for (seq, kind) in (first + 1..).zip([start, end]) {
-        let call_id = Some(CallId::new(9));
-        let event = Event { seq, at: world.now + 10, golem_id: "ada".parse().unwrap(), call_id, kind };
-        world.feed.take(&std::sync::Arc::new(event));
-    }
 }
