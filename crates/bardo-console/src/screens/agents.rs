@@ -27,9 +27,6 @@ const LISTED: u32 = 100;
 /// Age from which the list is read again while the screen is shown, in milliseconds. Reading it asks servers that
 /// strangers chose for their files, so it does not follow every block.
 const OLD_MILLIS: u64 = 30_000;
-/// Tools whose end changes what the registries say.
-const WRITES: [&str; 4] =
-    ["identity_register_agent", "identity_update_metadata", "identity_submit_feedback", "identity_transfer_ownership"];
 
 /// Maximum width of a name in the list, in columns; the card has it whole.
 const LONGEST_NAME: usize = 24;
@@ -66,8 +63,6 @@ pub struct Agents {
     total: u64,
     /// Newest search among all agents, for the words that Enter sent.
     search: Option<SearchResult>,
-    /// Session time at which the list was requested, in milliseconds since the Unix epoch.
-    asked_session_at: u64,
     /// Time at which the list was requested, in milliseconds since the Unix epoch.
     asked_at: Option<u64>,
     /// Reason why something could not be read.
@@ -116,12 +111,6 @@ impl Agents {
         let words = self.filter.words();
         self.search = Some(SearchResult { words: words.clone(), ..SearchResult::default() });
         Some(self.call(Purpose::Search(words)))
-    }
-
-    /// True if a write to the registries ended since the list was requested.
-    fn is_outdated(&self, known: &ScreenContext<'_>) -> bool {
-        let writes = known.live_feed.calls.iter().filter(|call| WRITES.contains(&call.tool()));
-        writes.filter_map(|call| call.ended_at).any(|at| at >= self.asked_session_at)
     }
 
     fn row(&self, all: &[&Agent]) -> usize {
@@ -185,7 +174,6 @@ impl Agents {
             return Vec::new();
         }
         self.asked_at = Some(known.machine_millis);
-        self.asked_session_at = known.live_millis;
         vec![self.call(Purpose::List)]
     }
 
@@ -418,10 +406,6 @@ impl ScreenView for Agents {
     fn tick(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         if self.is_fresh(known) && self.running.values().any(|purpose| *purpose == Purpose::List) {
             return Vec::new();
-        }
-        // What the operator or the Golem has just registered is read at once.
-        if self.is_outdated(known) {
-            self.asked_at = None;
         }
         self.read_list(known)
     }
