@@ -35,6 +35,10 @@ impl Account for UpToTheSignature {
         self.wallet.address()
     }
 
+    fn signer(&self) -> Address {
+        self.wallet.signer()
+    }
+
     fn kind(&self) -> AccountKind {
         self.wallet.kind()
     }

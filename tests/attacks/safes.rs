@@ -337,7 +337,7 @@ async fn a_file_that_says_something_else_adds_no_signature() {
     // chain, where nobody has agreed.
     let one = |file: &Value, at: usize| file["transactions"][0]["confirmations"][at].clone();
     let stranger = DevnetAccount::development_accounts().unwrap().swap_remove(9);
-    let forged = Bytes::from(stranger.sign_digest(31_337, own.id).unwrap());
+    let forged = stranger.sign_digest(31_337, own.id).unwrap();
     let approved = [world.account().into_word().as_slice(), &[0; 32], &[1]].concat();
     let contract = [world.account().into_word().as_slice(), &[0; 32], &[0]].concat();
     type Change<'a> = &'a dyn Fn(&mut Value);
