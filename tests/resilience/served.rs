@@ -265,9 +265,9 @@ async fn an_order_of_a_killed_session_ends_in_the_next_one() {
     assert_eq!(home.count("SELECT count(*) FROM safety_order"), 1, "nothing was ordered again");
 }
 
-/// Opens the full-screen console on a served session in a terminal, and kills it once it is attached.
+/// Opens the full-screen console on a served session in a terminal, once no other one is attached, and kills it.
 fn kill_a_console(home: &Home, served: &Served) {
-    let others = served.figure("bardo_consoles").unwrap();
+    until("there is no other", || (served.figure("bardo_consoles") == Some(0.0)).then_some(()));
     let pty = native_pty_system().openpty(PtySize { rows: 40, cols: 120, ..PtySize::default() }).unwrap();
     let mut command = CommandBuilder::new(devnet::program());
     command.env_clear();
@@ -278,11 +278,11 @@ fn kill_a_console(home: &Home, served: &Served) {
     drop(pty.slave);
     let mut screen = pty.master.try_clone_reader().unwrap();
     std::thread::spawn(move || std::io::copy(&mut screen, &mut std::io::sink()));
-    until("the console is attached", || (served.figure("bardo_consoles") > Some(others)).then_some(()));
+    until("the console is attached", || (served.figure("bardo_consoles") == Some(1.0)).then_some(()));
     let id = Pid::from_raw(i32::try_from(child.process_id().unwrap()).unwrap()).unwrap();
     kill_process(id, Signal::KILL).unwrap();
     child.wait().unwrap();
-    until("the console is gone", || (served.figure("bardo_consoles") == Some(others)).then_some(()));
+    until("the console is gone", || (served.figure("bardo_consoles") == Some(0.0)).then_some(()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -295,7 +295,6 @@ async fn killed_consoles_end_neither_a_decision_nor_an_action() {
     asking.swap("0.5").await;
     let question = asking.question().await;
     drop(asking);
-    until("it is gone", || (served.figure("bardo_consoles") == Some(0.0)).then_some(()));
     kill_a_console(&home, &served);
     devnet.ask("evm_setAutomine", json!([false]));
     let mut console = served.attach().await;
