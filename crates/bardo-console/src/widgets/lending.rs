@@ -66,10 +66,12 @@ impl DebtEffect {
 
     /// Health factors, such as `health 2.80 → 4.68`.
     fn health_text(&self) -> String {
-        match self.before.as_str() == self.after.as_str() {
-            true => format!("health {}", self.after),
-            false => format!("health {} → {}", self.before, self.after),
-        }
+        let no_debt = health_factor(None);
+        let [before, after] = [&self.before, &self.after].map(|factor| match factor.as_str() {
+            text if text == no_debt => "none",
+            text => text,
+        });
+        if before == after { format!("health {after}") } else { format!("health {before} → {after}") }
     }
 }
 

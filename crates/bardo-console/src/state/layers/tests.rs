@@ -785,7 +785,7 @@ fn an_action_by_hand_whose_time_is_over_looks_so_and_swallows_keys() {
     }
     wait(&mut state, 20_000);
     let shown = screen(&state);
-    assert!(shown.contains("DECISION ENDED") && shown.contains("The offer expired: nothing was signed"), "{shown}");
+    assert!(shown.contains("DECISION ENDED") && shown.contains("The offer ended: it expired"), "{shown}");
     for key in REASON.chars().map(Key::char).chain([enter()]) {
         assert!(press(&mut state, key).is_empty(), "{key} did something");
         assert_eq!(state.context(), Context::Ended);
