@@ -168,7 +168,7 @@ impl Console {
     }
 }
 
-/// What an event says about an action that an earlier process left: its call, its tool and its end.
+/// Event about an action that an earlier process left: its call, its tool and its end.
 fn recovered(event: &Event) -> Option<(CallId, String, Option<RecoveredEnd>)> {
     let EventKind::ActionRecovered(found) = &event.kind else { return None };
     Some((event.call_id?, found.tool.as_ref()?.to_string(), found.end))

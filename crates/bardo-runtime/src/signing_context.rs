@@ -152,7 +152,7 @@ pub async fn acting(
     let chains = opened.world.chains().iter().map(|chain| pipeline_chain(config, chain, &ledger.store, &clock));
     let SigningContext { account, phase, guardian, approve, paper: on_paper, may_turn, looks_only, wait } = signing;
     rules.acts_for(account.address());
-    // The key of a Safe's owner, or a session key, is no second person either.
+    // Nor does the key of a Safe's owner, or a session key, count as a second person.
     rules.acts_for(account.signer());
     let guardian = match guardian {
         Some(guardian) => guardian,

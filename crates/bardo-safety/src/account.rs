@@ -68,7 +68,7 @@ pub trait Account: fmt::Debug + Send + Sync {
         signed: (U256, &SafeSignatures),
     ) -> Result<SigningPayload, PayloadError> {
         let _ = (proposal, context, signed);
-        Err(PayloadError::Unsupported("it is no Safe that needs several owners".to_owned()))
+        Err(PayloadError::Unsupported("it is not a Safe that needs several owners".to_owned()))
     }
 
     /// Signs exactly the content of the capability: first each typed message, then the transaction with these

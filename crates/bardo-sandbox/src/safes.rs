@@ -48,7 +48,7 @@ pub fn devnet_safes() -> Result<Vec<DevnetSafe>, SandboxError> {
 }
 
 impl DevnetSafe {
-    /// Returns the Safe of these owners of which so many must agree, as the factory would make it.
+    /// Returns the Safe of these owners with this threshold, as the factory would make it.
     ///
     /// # Errors
     /// A [`SandboxError`] if the bundled contracts cannot be read.

@@ -39,7 +39,7 @@ impl TestSafe {
         Self::needing(world, 1).await
     }
 
-    /// Makes a Safe of these two owners that needs so many of them.
+    /// Makes a Safe of these two owners with this threshold.
     pub async fn needing(world: &TestHarness, threshold: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let keys = Keystore::at(folder.path().join("keys"));

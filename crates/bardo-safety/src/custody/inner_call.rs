@@ -16,7 +16,7 @@ pub struct InnerCall {
     pub to: Address,
     /// Value sent along, in wei.
     pub value: U256,
-    /// Calldata.
+    /// Calldata of that call, without the wrapper.
     pub data: Bytes,
 }
 

@@ -127,7 +127,7 @@ fn failed(error: &ServiceError) -> ToolError {
     }
 }
 
-/// Finds the route, and quotes it. `step` is told the steps of the call as they begin.
+/// Finds the route, and quotes it. `step` gets each step of the call as it begins.
 ///
 /// # Errors
 /// `CHAIN_UNSUPPORTED` without a pool in the address book of either chain, or without a service; `VALIDATION_FAILED` for

@@ -232,7 +232,7 @@ fn signatures_of_enough_owners_are_joined_in_their_order() {
     }
     let approved = [own, agreement(owners[2])].concat();
     assert_eq!(check_joined(&approved, hash, two, owners[1]), Ok(vec![owners[2]]), "the chain must confirm it");
-    // A call with several signatures carries the proposed one, whoever sends it.
+    // A call with several signatures carries the proposed one, from any sender.
     let prepared = PayloadLeg { data: execution_with(&proposed(), joined), ..prepared() };
     assert!(carries(&prepared, &proposed(), SAFE));
     assert!(!carries(&prepared, &PlanLeg { value: U256::ZERO, ..proposed() }, SAFE));
