@@ -14,9 +14,7 @@ use bardo::safety::approval::{ApprovalReason, receivers};
 use bardo::safety::content;
 use bardo::safety::permit::PermitBounds;
 use bardo::safety::pipeline::Preview;
-use bardo::safety::proposal::{
-    AllowanceBound, AllowanceKind, BridgeArrival, LegPurpose, Outflow, Proposal, ProposalIntent,
-};
+use bardo::safety::proposal::{BridgeArrival, Inflow, LegPurpose, Outflow, Proposal, ProposalIntent};
 use bardo::safety::{Account, FeeBound, PayloadContext};
 use bardo_testkit::harness::{ASKED, TestHarness, leg};
 use bardo_testkit::safe::TestSafe;
@@ -30,37 +28,17 @@ async fn preview(world: &TestHarness, account: &Arc<SafeAccount>, proposal: Prop
     world.pipeline.preview(proposal, account.clone(), ASKED).await.unwrap()
 }
 
-/// An allowance for the stranger that is gone at the plan's end.
-fn passing_allowance(world: &TestHarness, account: Address) -> Proposal {
-    let token = world.usdc.clone();
-    let bound = AllowanceBound { token, spender: STRANGER, kind: AllowanceKind::Erc20, at_most: U256::ZERO };
-    let five = U256::from(5_000_000);
-    let legs =
-        vec![world.approve(LegPurpose::Main, STRANGER, five), world.approve(LegPurpose::CleanUp, STRANGER, U256::ZERO)];
-    Proposal { account, allowances: vec![bound], ..world.proposal(ProposalIntent::Approve, legs) }
-}
-
 fn payment(world: &TestHarness, account: Address, to: Address) -> Proposal {
     let (token, amount) = (world.usdc.clone(), U256::from(5_000_000));
     let call = Erc20::transferCall { to, value: amount }.abi_encode();
     let main = leg(LegPurpose::Main, world.contract_of(&world.usdc), call.into());
     Proposal {
         account,
-        outflows: vec![Outflow { token, amount }],
+        outflows: vec![Outflow { token: token.clone(), amount }],
+        inflows: vec![Inflow { token, at_least: amount, expected: amount, recipient: to }],
         recipients: vec![to],
         ..world.proposal(ProposalIntent::Transfer, vec![main])
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_allowance_inside_a_wrapper_is_seen_like_any_other() {
-    let world = TestHarness::new(OTHER).await;
-    let safe = TestSafe::new(&world).await;
-    let account = safe.account(&world).await;
-    let own = world.preview(passing_allowance(&world, world.account())).await.unwrap();
-    assert_eq!(own.parties, [ApprovalReason::FirstAllowed], "by the key itself");
-    let wrapped = preview(&world, &account, passing_allowance(&world, safe.address)).await;
-    assert_eq!(wrapped.parties, own.parties, "by the Safe");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -259,7 +259,7 @@ fn words_of_the_command_line_and_both_chains_of_the_embedded_devnet() {
     assert_eq!((answer["data"]["bridge_used"].as_str(), code), (Some("erc7683"), 0), "{answer:#}");
     let (out, _, code) = call(&[&small[..], &["preferred_bridge=across", "dry_run=true"]].concat());
     let answer: Value = serde_json::from_str(&out).unwrap();
-    assert!(code == 1 && answer["explanation"].as_str().unwrap().contains("would not arrive"), "{answer:#}");
+    assert!(code == 3 && answer["explanation"].as_str().unwrap().contains("would not arrive"), "{answer:#}");
     for (arguments, wanted) in [
         (&["swap_token"][..], "unknown tool 'swap_token'; did you mean 'swap_tokens'?"),
         (&["swap_tokens", "slippage_bps=x"], "slippage_bps takes a whole number"),

@@ -403,7 +403,7 @@ fn by_mouse_alone_a_decision_is_answered_a_swap_is_made_and_the_stop_ladder_clim
         click(&mut pty, value);
     }
     click(&mut pty, "prefer auction");
-    click(&mut pty, "[false]");
+    click(&mut pty, "[no]");
     pty.until_shown("Quote 0.2");
     click(&mut pty, "[ Preview ]");
     pty.until_shown("gets at least");

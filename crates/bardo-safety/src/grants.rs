@@ -152,9 +152,12 @@ fn with_public_keys(payload: &SigningPayload, network: &Network) -> Vec<Violatio
 
 #[cfg(test)]
 mod tests {
-    use alloy::primitives::{Bytes, U256, address};
+    use alloy::primitives::aliases::U48;
+    use alloy::primitives::{Bytes, U160, U256, address};
 
     use super::*;
+    use crate::AccountKind;
+    use crate::custody::safe::execution;
     use crate::proposal::{AllowanceBound, AllowanceKind, ProposalIntent};
     use crate::sample;
     use golem_chain::network::{LiveBlock, named};
@@ -175,6 +178,27 @@ mod tests {
         }];
         let payload = SigningPayload::new(sample::frame(proposal)).unwrap();
         violations(&payload, network).iter().map(|one| one.rule.to_string()).collect()
+    }
+
+    /// An allowance that the plan itself takes back is in no bound: only the calldata has its spender.
+    #[test]
+    fn the_spender_of_an_allowance_inside_a_safes_call_is_seen() {
+        let (spender, token) = (Address::repeat_byte(7), Address::repeat_byte(2));
+        for data in [
+            Erc20::approveCall { spender, value: U256::from(5) }.abi_encode(),
+            Permit2::approveCall { token, spender, amount: U160::from(5), expiration: U48::from(9) }.abi_encode(),
+        ] {
+            let proposal = sample::proposal(ME, ProposalIntent::Vault, sample::leg(token, data.into()));
+            let mut parts = sample::frame(proposal);
+            let plain = SigningPayload::new(parts.clone()).unwrap();
+            let owner = Address::repeat_byte(8);
+            let wrapped = execution(owner, &parts.proposal.legs[0]);
+            (parts.kind, parts.signer, parts.payer) = (AccountKind::Safe, owner, owner);
+            let leg = &mut parts.legs[0];
+            (leg.from, leg.to, leg.data) = (owner, ME, wrapped);
+            let carried = SigningPayload::new(parts).unwrap();
+            assert_eq!((spenders(&plain), spenders(&carried)), ([spender].into(), [spender].into()));
+        }
     }
 
     #[test]
