@@ -239,7 +239,7 @@ pub(super) fn said_of(revoked: &RevokedSessionKey) -> String {
         RevokedDelegation::Signed(OwnersCall { chain_id, from, to, data }) => format!(
             "session key {id} was revoked. The call that disables its delegation on chain {chain_id}:\n  to    {to}\n  data  \
              {data}\nBardo never signs with session key {id} again. On chain {chain_id} its delegation stands until it expires \
-             or {from} sends the call above.\n"
+             or {from} disables it, with the call above.\n"
         ),
     }
 }

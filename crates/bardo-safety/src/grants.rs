@@ -188,7 +188,7 @@ mod tests {
             Erc20::approveCall { spender, value: U256::from(5) }.abi_encode(),
             Permit2::approveCall { token, spender, amount: U160::from(5), expiration: U48::from(9) }.abi_encode(),
         ] {
-            let proposal = sample::proposal(ME, ProposalIntent::Vault, sample::leg(token, data.into()));
+            let proposal = sample::proposal(ME, ProposalIntent::Vault, sample::leg(token, Bytes::from(data)));
             let mut parts = sample::frame(proposal);
             let plain = SigningPayload::new(parts.clone()).unwrap();
             let owner = Address::repeat_byte(8);
