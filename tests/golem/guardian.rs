@@ -100,7 +100,10 @@ async fn the_guardian_has_its_own_price_sources() {
     let honest = PriceChain::for_chain(&chain.client, &Default::default(), clock).unwrap();
     let cents = async |prices: &PriceChain| {
         let price = prices.price(harness.address(SandboxToken::Weth)).await.unwrap();
-        let plain = price.usd.to_fixed(2, Rounding::Down);
+        // To the nearest cent, from tenths of a cent.
+        let tenths: u64 = price.usd.to_fixed(3, Rounding::Down).replace('.', "").parse().unwrap();
+        let cents = (tenths + 5) / 10;
+        let plain = format!("{}.{:02}", cents / 100, cents % 100);
         // Thousands are grouped: 3383.56 is 3,383.56.
         let (thousands, rest) = plain.split_at(plain.len() - 6);
         format!("own WETH price ${thousands},{rest}")
