@@ -180,7 +180,7 @@ mod tests {
         violations(&payload, network).iter().map(|one| one.rule.to_string()).collect()
     }
 
-    /// An allowance that the plan itself takes back is in no bound: only the calldata has its spender.
+    /// An allowance that the plan itself revokes is in no bound: only the calldata has its spender.
     #[test]
     fn the_spender_of_an_allowance_inside_a_safes_call_is_seen() {
         let (spender, token) = (Address::repeat_byte(7), Address::repeat_byte(2));
